@@ -1,0 +1,342 @@
+"""Set up and run Placet's development tasks with nothing but a Python 3.11+ that has pip.
+
+    python3 dev.py demo [...]      run the demo: an agent pauses, a person decides, the run goes on
+    python3 dev.py test            lint, types and all tests; this is what has to pass
+    python3 dev.py test -k WORDS   with arguments for pytest: only pytest, with these arguments
+    python3 dev.py lint [--fix]    ruff: rules and formatting (--fix repairs what it can)
+    python3 dev.py types [...]     mypy, strict
+    python3 dev.py bench [...]     the benchmark, bench/run.py
+    python3 dev.py mutants [...]   take out each guard of tests/guards/guards.toml and expect a test to fail
+    python3 dev.py lock [...]      write requirements.lock anew (--upgrade takes the newest versions)
+
+The first command sets everything up in .dev/, and a later one only if requirements.lock, pyproject.toml or Python
+changed. Everything that is fetched is checked against the hashes in requirements.lock: uv (by pip), then, by uv, the
+libraries and the build backend that installs Placet itself, without a download of its own. Linux and macOS.
+"""
+
+# Annotations stay unevaluated so that a Python that is too old reaches the sentence that says so.
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+DEV = ROOT / ".dev"
+VENV = DEV / "venv"
+LOCK = ROOT / "requirements.lock"
+PYPROJECT = ROOT / "pyproject.toml"
+OLDEST_PYTHON = (3, 11)
+
+# pip's settings and the variables that say the same to uv, which does not read pip's configuration.
+UV_VARIABLE_OF_PIP_SETTING = {
+    "cert": "SSL_CERT_FILE",
+    "client-cert": "SSL_CLIENT_CERT",
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "no-index": "UV_NO_INDEX",
+    "proxy": "ALL_PROXY",
+    "trusted-host": "UV_INSECURE_HOST",
+}
+# A side index may hold only some files of a release; the lock needs the hashes of all of them.
+NOT_FOR_THE_LOCK = ("UV_INDEX", "UV_FIND_LINKS")
+
+
+class Stop(Exception):
+    """Ends the command with one sentence that says what to do next."""
+
+
+# --- speaking -------------------------------------------------------------------------------------------------------
+
+
+def say(text: str, colour: str = "36") -> None:
+    if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
+        text = f"\033[{colour}m{text}\033[0m"
+    print(text, file=sys.stderr, flush=True)
+
+
+def complain(text: str) -> None:
+    say(f"dev.py: {text}", colour="31")
+
+
+# --- setting up -----------------------------------------------------------------------------------------------------
+
+
+def base_python() -> str:
+    """The Python below any virtual environment: ours would otherwise be built out of itself."""
+    path: str = getattr(sys, "_base_executable", "") or sys.executable
+    return path
+
+
+def run_quietly(command: Sequence[str], env: Mapping[str, str], otherwise: str) -> str:
+    """Run a step of the set-up; if it fails, show what it printed, then stop with the sentence `otherwise`."""
+    try:
+        done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise Stop(f"{otherwise} ({error})") from error
+    if done.returncode:
+        print((done.stdout + done.stderr).strip()[-4000:], file=sys.stderr)
+        raise Stop(otherwise)
+    return done.stdout
+
+
+def pip_settings() -> dict[str, str]:
+    """pip's configuration of this machine, files and environment together, the stronger setting last."""
+    command = [base_python(), "-m", "pip", "config", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found: dict[tuple[int, str], str] = {}
+    strength = {"global": 0, "install": 1, ":env:": 2}
+    for line in done.stdout.splitlines():
+        name, _, value = line.partition("=")
+        section, _, key = name.rpartition(".")
+        if section in strength and key in UV_VARIABLE_OF_PIP_SETTING:
+            found[strength[section], key] = str(ast.literal_eval(value))
+    return {key: found[rank, key] for rank, key in sorted(found)}
+
+
+def uv_environment() -> dict[str, str]:
+    """The environment for uv: what pip is told on this machine, unless uv is told something itself."""
+    env = environment()
+    for key, value in pip_settings().items():
+        separator = "," if key == "find-links" else " "
+        env.setdefault(UV_VARIABLE_OF_PIP_SETTING[key], separator.join(value.split()))
+    trusted = ssl.get_default_verify_paths()
+    if sys.platform == "darwin" or trusted.cafile or (trusted.capath and any(Path(trusted.capath).iterdir())):
+        env.setdefault("UV_SYSTEM_CERTS", "1")
+    env.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # pip's way; the hashes make it safe
+    env.setdefault("UV_CACHE_DIR", str(DEV / "cache"))
+    return env | {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "VIRTUAL_ENV": str(VENV)}
+
+
+def locked_uv() -> str:
+    """The lines of the lock that pin uv, with its hashes."""
+    if not LOCK.exists():
+        raise Stop("requirements.lock is missing: restore it from the repository and run the command again.")
+    lines = LOCK.read_text().splitlines()
+    start = next((number for number, line in enumerate(lines) if line.startswith("uv==")), None)
+    if start is None:
+        raise Stop("requirements.lock does not pin uv: restore it from the repository and run the command again.")
+    end = next((number for number in range(start, len(lines)) if not lines[number].endswith("\\")), len(lines))
+    return "\n".join(lines[start : end + 1]) + "\n"
+
+
+def bootstrap_uv() -> str:
+    """uv, fetched once by pip into .dev/boot: it makes environments where Python's own venv is not installed."""
+    wanted, boot = locked_uv(), DEV / "boot"
+    uv, pin = boot / "bin" / "uv", boot / "uv.txt"
+    if uv.exists() and pin.exists() and pin.read_text() == wanted:
+        return str(uv)
+    python = base_python()
+    no_pip = (
+        f"{python} has no pip, which is needed once to fetch uv: install it (on Debian: apt install python3-pip; "
+        "elsewhere: python3 -m ensurepip) and run the command again."
+    )
+    run_quietly([python, "-m", "pip", "--version"], environment(), no_pip)
+    say("setting up: uv")
+    shutil.rmtree(boot, ignore_errors=True)
+    boot.mkdir(parents=True)
+    request = boot / "request.txt"
+    request.write_text(wanted)
+    options = ["--require-hashes", "--only-binary=:all:", "--no-input", "--root-user-action=ignore"]
+    run_quietly(
+        [python, "-m", "pip", "install", "--target", str(boot), *options, "-r", str(request)],
+        environment() | {"PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        "pip could not fetch uv: check the network and what `python3 -m pip config list` says about index and "
+        "certificates, and run the command again.",
+    )
+    request.rename(pin)
+    return str(uv)
+
+
+def install_locked_packages(uv: str) -> None:
+    env = uv_environment()
+    command = [uv, "pip", "sync", "--quiet", "--require-hashes", str(LOCK)]
+    if subprocess.run(command, env=env, cwd=ROOT, check=False).returncode == 0:
+        return
+    complain("uv could not install the locked packages; trying pip itself, with the configuration of this machine.")
+    pip = [base_python(), "-m", "pip", "--python", str(VENV / "bin" / "python")]
+    run_quietly(
+        [*pip, "install", "--quiet", "--require-hashes", "--no-input", "-r", str(LOCK)],
+        environment() | {"PIP_USER": "0"},
+        "the locked packages could not be installed: check the network and what `python3 -m pip config list` says "
+        "about index and certificates, and run the command again.",
+    )
+
+
+def install_everything(python_changed: bool) -> None:
+    uv = bootstrap_uv()
+    say("setting up: .dev/venv")
+    again = "remove the folder .dev and run the command again."
+    if python_changed or not (VENV / "bin" / "python").exists():
+        create = [uv, "venv", "--quiet", "--clear", "--no-project", "--python", base_python(), str(VENV)]
+        run_quietly(create, uv_environment(), f"the virtual environment could not be made: {again}")
+    install_locked_packages(uv)
+    editable = [uv, "pip", "install", "--quiet", "--offline", "--no-deps", "--no-build-isolation", "--editable", "."]
+    run_quietly(editable, uv_environment(), f"Placet itself could not be installed: fix pyproject.toml, or {again}")
+
+
+@contextlib.contextmanager
+def only_one_at_a_time() -> Iterator[None]:
+    """Two commands started together set up once: the second waits for the first."""
+    import fcntl
+
+    DEV.mkdir(exist_ok=True)
+    with (DEV / "setup.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def set_up() -> None:
+    """Make .dev/venv what requirements.lock, pyproject.toml and this Python say; do nothing if it is that already."""
+    stamp = DEV / "stamp"
+    python_key = f"python {sys.version} {sys.base_prefix} {ROOT}"
+    content = b"\0".join(path.read_bytes() for path in (LOCK, PYPROJECT) if path.exists())
+    wanted = [hashlib.sha256(python_key.encode()).hexdigest(), hashlib.sha256(content).hexdigest()]
+    with only_one_at_a_time():
+        present = stamp.read_text().split() if stamp.exists() else []
+        if present == wanted and (VENV / "bin" / "python").exists():
+            return
+        stamp.unlink(missing_ok=True)
+        install_everything(python_changed=present[:1] != wanted[:1])
+        stamp.write_text("\n".join(wanted) + "\n")
+
+
+# --- running --------------------------------------------------------------------------------------------------------
+
+
+def environment() -> dict[str, str]:
+    """This process's environment with .dev/venv first, and without what would put other packages into it."""
+    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    env["PATH"] = os.pathsep.join([str(VENV / "bin"), env.get("PATH", os.defpath)])
+    return env
+
+
+def in_venv(*arguments: str) -> bool:
+    """Run Python of .dev/venv with these arguments; True if it succeeded."""
+    command = [str(VENV / "bin" / "python"), *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode == 0
+
+
+def become(*arguments: str) -> int:
+    """Hand the terminal over to Python of .dev/venv; this process ends here."""
+    python = str(VENV / "bin" / "python")
+    os.chdir(ROOT)
+    sys.stdout.flush()
+    os.execve(python, [python, *arguments], environment())
+
+
+def report(failed: Sequence[str]) -> int:
+    if failed:
+        complain(f"failed: {', '.join(failed)} (see above)")
+    return 1 if failed else 0
+
+
+def check(checks: Mapping[str, Sequence[str]]) -> list[str]:
+    """Run all checks, whatever the earlier ones said; the names of those that failed."""
+    failed = []
+    for name, arguments in checks.items():
+        say(f"— {name}")
+        if not in_venv("-m", *arguments):
+            failed.append(name)
+    return failed
+
+
+def demo(arguments: list[str]) -> int:
+    return become("-m", "placet.cli.main", "demo", *arguments)
+
+
+def test(arguments: list[str]) -> int:
+    pytest = ["pytest", "-n", "2", *arguments]
+    if arguments:
+        return report(check({"pytest": pytest}))
+    # pytest comes last so that its summary ends the output.
+    return report(
+        check(
+            {
+                "ruff check": ["ruff", "check", "."],
+                "ruff format": ["ruff", "format", "--check", "."],
+                "mypy": ["mypy"],
+                "pytest": pytest,
+            }
+        )
+    )
+
+
+def lint(arguments: list[str]) -> int:
+    formatting = ["ruff", "format"] if "--fix" in arguments else ["ruff", "format", "--check"]
+    return report(check({"ruff check": ["ruff", "check", ".", *arguments], "ruff format": [*formatting, "."]}))
+
+
+def types(arguments: list[str]) -> int:
+    return report(check({"mypy": ["mypy", *arguments]}))
+
+
+def bench(arguments: list[str]) -> int:
+    if not (ROOT / "bench" / "run.py").exists():
+        raise Stop("bench/run.py is missing: restore it from the repository and run the command again.")
+    return become("bench/run.py", *arguments)
+
+
+def mutants(arguments: list[str]) -> int:
+    return become("tests/guards/harness.py", *arguments)
+
+
+def lock(arguments: list[str]) -> int:
+    """Resolve for all platforms and Pythons; no index, host name or path of this machine gets into the file."""
+    with only_one_at_a_time():
+        uv = bootstrap_uv()
+    env = {name: value for name, value in uv_environment().items() if name not in NOT_FOR_THE_LOCK}
+    scope = ["--universal", "--python-version", ".".join(map(str, OLDEST_PYTHON)), "--group", "dev", "--group", "setup"]
+    extras = ["--extra", "openai"]
+    output = ["--generate-hashes", "--custom-compile-command", "python3 dev.py lock", "--output-file", LOCK.name]
+    run_quietly(
+        [uv, "pip", "compile", "--quiet", PYPROJECT.name, *scope, *extras, *output, *arguments],
+        env,
+        "the lock could not be resolved: check the network and the versions in pyproject.toml, and run it again.",
+    )
+    say("requirements.lock is written; the next command installs it.")
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "demo": demo,
+    "test": test,
+    "lint": lint,
+    "types": types,
+    "bench": bench,
+    "mutants": mutants,
+    "lock": lock,
+}
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(__doc__)
+        return 0 if arguments else 2
+    name, rest = arguments[0], arguments[1:]
+    try:
+        if sys.version_info < OLDEST_PYTHON:
+            raise Stop(f"this is Python {sys.version.split()[0]}: use 3.11 or newer, as in `python3.11 dev.py {name}`.")
+        if name not in COMMANDS:
+            raise Stop(f"there is no command {name!r}: choose one of {', '.join(COMMANDS)}.")
+        if name != "lock":
+            set_up()
+        return COMMANDS[name](rest)
+    except Stop as stop:
+        complain(str(stop))
+        return 1
+    except KeyboardInterrupt:
+        complain("interrupted.")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,113 @@
+"""JSON as the log needs it: what goes in comes out, and what cannot is refused by name.
+
+Encoding is msgspec's. The strictness is ours: a value that JSON would silently change (a tuple, an int key, NaN) is not
+plain, and a JSON text with a repeated key has no single meaning, so nobody can be asked to approve it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+Json: TypeAlias = object
+"""A value made of None, bool, int, float, str, list and dict with str keys."""
+JsonObject: TypeAlias = dict[str, object]
+
+_encoder = msgspec.json.Encoder()
+_canonical_encoder = msgspec.json.Encoder(order="sorted")
+encode = _encoder.encode
+canonical = _canonical_encoder.encode
+"""One text for one value: keys sorted, no spaces. Digests are taken of this."""
+
+MAX_DEPTH = 200
+"""Deeper nesting than this is refused: the JSON readers of other programs stop at a similar depth."""
+
+
+@runtime_checkable
+class _Dumpable(Protocol):
+    def model_dump(self, *, mode: str, exclude_unset: bool) -> dict[str, object]: ...
+
+
+class NotPlain(ValueError):
+    """A value cannot be written as JSON without being changed; the message names the place."""
+
+
+def plain(value: object, where: str = "value") -> Json:
+    """A deep copy of a JSON value, or NotPlain naming the first place that is none."""
+    return _plain(value, where, 0)
+
+
+def _plain(value: object, where: str, depth: int) -> Json:
+    if depth > MAX_DEPTH:
+        raise NotPlain(f"{where[:80]}… is nested more than {MAX_DEPTH} levels deep")
+    kind = type(value)
+    if value is None or kind is bool:
+        return value
+    if isinstance(value, str):
+        return _plain_text(value, where)
+    if kind is int or kind is float:
+        if kind is float and not math.isfinite(value):  # type: ignore[arg-type]  # narrowed by kind
+            raise NotPlain(f"{where} is {value}, which JSON cannot hold")
+        return value
+    if isinstance(value, list):
+        return [_plain(each, f"{where}[{i}]", depth + 1) for i, each in enumerate(value)]
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise NotPlain(f"{where} has the key {key!r}, and JSON keys are strings")
+        return {_plain_text(key, where): _plain(each, f"{where}.{key}", depth + 1) for key, each in value.items()}
+    raise NotPlain(f"{where} is a {kind.__name__}, which JSON cannot hold")
+
+
+def _plain_text(value: str, where: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise NotPlain(f"{where} holds text that is not valid Unicode (a lone surrogate)") from error
+    return str(value)
+
+
+def plain_item(item: object, where: str = "item") -> JsonObject:
+    """A raw item as a dict of our own: given as a mapping, or as an object of the `openai` package."""
+    if isinstance(item, _Dumpable):
+        item = item.model_dump(mode="json", exclude_unset=True)
+    found = plain(item, where)
+    if not isinstance(found, dict):
+        raise NotPlain(f"{where} is a {type(item).__name__}, not an object")
+    return found
+
+
+class _RepeatedKey(ValueError):
+    pass
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> JsonObject:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _RepeatedKey("a key stands twice in one object")
+    return found
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+_strict_decoder = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+
+
+def parse_arguments(text: str) -> JsonObject | None:
+    """The arguments that a model wrote, or None when they are not one unambiguous JSON object.
+
+    An empty text means {}.
+    """
+    if text == "{}" or not text.strip():
+        return {}
+    try:
+        found = plain(_strict_decoder.decode(text))
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,1 @@
+"""The pure part: no await, no clock, no randomness, no I/O. What has happened goes in, what to do next comes out."""

@@ -1,0 +1,281 @@
+"""The ledger: who decided what about which call, queryable at any moment from any thread.
+
+Rules of this file: a reader never iterates over something that a writer may change. Single questions are one dictionary
+look-up of an immutable value; questions about many entries and all changes take the lock. Decisions that are in the log
+and decisions that are only staged (made on a state, not yet appended) stand side by side, and the last word counts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from placet.codec import JsonObject, canonical
+from placet.events import DecisionMade, GrantMade, GrantRevoked
+
+ANY_AGENT = "*"
+"""The agent of a grant that was made by hand, on a wrapper that belongs to no run."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One call that needed a decision: what was asked, and what was said."""
+
+    call: str
+    label: str
+    name: str
+    """What the model called: the tool's name."""
+    tool: str = ""
+    fingerprint: str = ""
+    agent: str = ANY_AGENT
+    arguments: str = ""
+    request: int = 0
+    digest: str = ""
+    decision: DecisionMade | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRecord:
+    """What was decided about one tool: call ids as the provider gave them, and a standing decision if there is one."""
+
+    approved: tuple[str, ...] = ()
+    rejected: tuple[str, ...] = ()
+    always: Literal["approve", "reject"] | None = None
+
+
+def name_of(tool: str) -> str:
+    """The bare name in a tool's identity: `mcp:files:read` is the tool `read`."""
+    return tool.rpartition(":")[2]
+
+
+def is_unconditional(grant: GrantMade) -> bool:
+    return grant.arguments is None and grant.until is None and grant.uses is None
+
+
+def covers(
+    grant: GrantMade, path: str, agent: str, tool: str, fingerprint: str, arguments: JsonObject | None, now: float
+) -> bool:
+    """Whether a grant reaches this call: its owner, its tool as it was then, its arguments, its time.
+
+    Its count is asked elsewhere.
+    """
+    if (grant.agent, grant.tool, grant.fingerprint) != (agent, tool, fingerprint):
+        return False
+    if grant.scope == "run" and grant.path != path:
+        return False
+    if grant.until is not None and now >= grant.until:
+        return False
+    if grant.arguments is None:
+        return True
+    return arguments is not None and all(
+        name in arguments and canonical(arguments[name]) == canonical(wanted)
+        for name, wanted in grant.arguments.items()
+    )
+
+
+class Ledger:
+    """The decisions of one run (or of one wrapper made by hand). `copy` gives an independent one."""
+
+    __slots__ = ("_by_label", "_entries", "_grants", "_lock", "_open", "_staged", "_staged_grants", "_uses")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: dict[str, Entry] = {}
+        self._by_label: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._open: dict[str, None] = {}
+        """The calls that wait, as far as the log knows."""
+        self._grants: tuple[GrantMade, ...] = ()
+        self._uses: dict[str, int] = {}
+        self._staged: dict[str, DecisionMade] = {}
+        self._staged_grants: tuple[GrantMade, ...] = ()
+
+    def copy(self, *, staged: bool = True) -> Ledger:
+        twin = Ledger()
+        with self._lock:
+            twin._entries = self._entries.copy()
+            twin._by_label = self._by_label.copy()
+            twin._open = self._open.copy()
+            twin._grants = self._grants
+            twin._uses = self._uses.copy()
+            if staged:
+                twin._staged = self._staged.copy()
+                twin._staged_grants = self._staged_grants
+        return twin
+
+    # -- writing: from the log --------------------------------------------------------------------------------------
+
+    def ask(self, entry: Entry) -> None:
+        """A call waits for a decision now (again, perhaps: then what was decided before does not count any more)."""
+        with self._lock:
+            self._staged.pop(entry.call, None)
+            self._open[entry.call] = None
+            self._add(entry)
+
+    def record(self, decision: DecisionMade) -> None:
+        with self._lock:
+            self._staged.pop(decision.call, None)
+            self._open.pop(decision.call, None)
+            self._entries[decision.call] = msgspec.structs.replace(self._entries[decision.call], decision=decision)
+            if decision.grant is not None:
+                self._uses[decision.grant] = self._uses.get(decision.grant, 0) + 1
+
+    def reopen(self, call: str) -> None:
+        """The decision about a call was revoked."""
+        with self._lock:
+            self._entries[call] = msgspec.structs.replace(self._entries[call], decision=None)
+            self._open[call] = None
+
+    def close(self, call: str) -> None:
+        """The call has ended, decided or not: nothing can be said about it any more."""
+        with self._lock:
+            self._open.pop(call, None)
+            self._staged.pop(call, None)
+
+    def add_grant(self, grant: GrantMade) -> None:
+        with self._lock:
+            self._staged_grants = tuple(each for each in self._staged_grants if each.id != grant.id)
+            self._grants = (*(each for each in self._grants if each.id != grant.id), grant)
+
+    def remove_grant(self, revoked: GrantRevoked) -> None:
+        with self._lock:
+            self._grants = tuple(grant for grant in self._grants if grant.id != revoked.id)
+
+    # -- writing: by people, before it is in the log ----------------------------------------------------------------
+
+    def stage(
+        self, decisions: Sequence[DecisionMade], grants: Sequence[GrantMade] = (), entries: Sequence[Entry] = ()
+    ) -> None:
+        """Note decisions that the next drive of the run will append; a later one about the same call replaces an
+        earlier one.
+
+        `entries` introduces calls that no log knows: those of items made by hand.
+        """
+        with self._lock:
+            for entry in entries:
+                if entry.call not in self._entries:
+                    self._add(entry)
+            for decision in decisions:
+                self._staged.pop(decision.call, None)
+                self._staged[decision.call] = decision
+            known = {grant.id for grant in self._staged_grants}
+            self._staged_grants = (*self._staged_grants, *(grant for grant in grants if grant.id not in known))
+
+    def staged(self) -> tuple[DecisionMade | GrantMade, ...]:
+        with self._lock:
+            return (*self._staged_grants, *self._staged.values())
+
+    def has_staged(self) -> bool:
+        return bool(self._staged or self._staged_grants)
+
+    def _add(self, entry: Entry) -> None:
+        if entry.call not in self._entries:
+            key = (entry.name, entry.label)
+            self._by_label[key] = (*self._by_label.get(key, ()), entry.call)
+        self._entries[entry.call] = entry
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def entry(self, call: str) -> Entry | None:
+        """What the log knows of a call; staged decisions are not in it."""
+        return self._entries.get(call)
+
+    def open_entries(self) -> list[Entry]:
+        """The calls that wait as far as the log knows: those with staged decisions among them."""
+        with self._lock:
+            return [self._entries[call] for call in self._open]
+
+    def entries_by_hand(self) -> list[Entry]:
+        """The entries that belong to no run."""
+        with self._lock:
+            return [entry for entry in self._entries.values() if entry.agent == ANY_AGENT]
+
+    def word_by_hand(self, key: str, name: str) -> tuple[Entry | None, DecisionMade] | None:
+        """What was said by hand about the call with this key, or (without an entry) always about the tool with this
+        name."""
+        entry, decision = self._entries.get(key), self._staged.get(key)
+        if entry is not None and decision is not None:
+            return entry, decision
+        for grant in reversed(self._staged_grants):
+            if name_of(grant.tool) == name and is_unconditional(grant):
+                return None, DecisionMade(key, 0, "", grant.verdict, grant.by, grant.at, grant.reason, grant.message)
+        return None
+
+    def is_open(self, call: str) -> bool:
+        return call in self._open
+
+    def grants(self) -> tuple[GrantMade, ...]:
+        return self._grants
+
+    def uses_of(self, grant: str) -> int:
+        return self._uses.get(grant, 0)
+
+    def status(self, tool_name: str, call: str) -> bool | None:
+        """True, False or None (undecided) for a call named by the provider's label or by our local id."""
+        verdicts = {self._verdict(entry) for entry in self._named(tool_name, call)}
+        if not verdicts:
+            return self._standing_verdict(tool_name, None)
+        if False in verdicts:
+            return False
+        return True if verdicts == {True} else None
+
+    def message(self, tool_name: str, call: str) -> str | None:
+        """What the model of a rejected call reads, if the decision (or the grant) says so."""
+        named = self._named(tool_name, call)
+        for entry in named:
+            decision = self._decision(entry)
+            if decision is not None and decision.verdict == "reject" and decision.message is not None:
+                return decision.message
+        agents = {entry.agent for entry in named}
+        for grant in reversed(self._grants + self._staged_grants):
+            if name_of(grant.tool) == tool_name and grant.verdict == "reject" and (not agents or grant.agent in agents):
+                return grant.message
+        return None
+
+    def records(self) -> dict[str, ApprovalRecord]:
+        """The whole record by tool name: a value of its own, which no later decision changes."""
+        with self._lock:
+            decided = [(entry, self._decision(entry)) for entry in self._entries.values()]
+            grants = self._grants + self._staged_grants
+        found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+        for entry, decision in decided:
+            if decision is not None:
+                approved, rejected = found.setdefault(entry.name, ({}, {}))
+                (rejected if decision.verdict == "reject" else approved)[entry.label or entry.call] = None
+        always = {name_of(grant.tool): grant.verdict for grant in grants if is_unconditional(grant)}
+        names = list(found) + [name for name in always if name not in found]
+        return {name: _record(*found.get(name, ({}, {})), always.get(name)) for name in names}
+
+    def _decision(self, entry: Entry) -> DecisionMade | None:
+        return self._staged.get(entry.call) or entry.decision
+
+    def _named(self, tool_name: str, call: str) -> list[Entry]:
+        entry = self._entries.get(call)
+        if entry is not None:
+            return [entry] if entry.name == tool_name else []
+        return [self._entries[each] for each in self._by_label.get((tool_name, call), ())]
+
+    def _verdict(self, entry: Entry) -> bool | None:
+        decision = self._decision(entry)
+        if decision is not None:
+            return decision.verdict != "reject"
+        return self._standing_verdict(entry.name, entry.agent)
+
+    def _standing_verdict(self, tool_name: str, agent: str | None) -> bool | None:
+        """What the grants say of a tool when the arguments are unknown: only grants without conditions count."""
+        grants = self._grants + self._staged_grants
+        latest = {
+            grant.agent: grant.verdict == "approve"
+            for grant in grants
+            if name_of(grant.tool) == tool_name and is_unconditional(grant) and agent in (None, grant.agent)
+        }
+        verdicts = set(latest.values())
+        return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def _record(
+    approved: dict[str, None], rejected: dict[str, None], always: Literal["approve", "reject"] | None
+) -> ApprovalRecord:
+    return ApprovalRecord(tuple(approved), tuple(rejected), always)

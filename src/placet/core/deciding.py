@@ -1,0 +1,119 @@
+"""From what people said to facts: which call they mean, and what a decision is worth where one already stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from placet.codec import canonical, parse_arguments
+from placet.core.approvals import Entry, Ledger
+from placet.core.state import RunFold
+from placet.errors import NotPending, RunFinished, StaleApproval
+from placet.events import AnyFact, DecisionMade, GrantMade, InChild
+from placet.ids import path_of
+
+
+def describe(entry: Entry) -> str:
+    shown = entry.arguments if len(entry.arguments) <= 60 else entry.arguments[:59] + "…"
+    return f"{entry.call} {entry.name}({shown})" + (f" [{entry.label}]" if entry.label else "")
+
+
+def not_pending(wanted: str, waiting: Sequence[Entry], problem: str = "is not pending") -> NotPending:
+    listed = "; ".join(describe(entry) for entry in waiting) or "nothing"
+    return NotPending(f"{wanted} {problem}. Pending: {listed}.", [entry.call for entry in waiting])
+
+
+def find_by_id(ledger: Ledger, local: str) -> Entry:
+    entry = ledger.entry(local)
+    if entry is None or not ledger.is_open(local):
+        raise not_pending(f"Call {local}", ledger.open_entries())
+    return entry
+
+
+def find_by_look(ledger: Ledger, label: str, name: str | None, arguments: str | None) -> Entry:
+    """The one waiting call that an item made by hand can mean: by label, tool and arguments. None or several:
+    NotPending."""
+    waiting = ledger.open_entries()
+    fitting = [
+        entry
+        for entry in waiting
+        if label == entry.label
+        and (name is None or name == entry.name)
+        and (arguments is None or same_arguments(arguments, entry.arguments))
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    problem = "fits several pending calls: name one by its id" if fitting else "is not pending"
+    raise not_pending(f"The call '{label or name}'", waiting, problem)
+
+
+def same_arguments(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    first, second = parse_arguments(one), parse_arguments(other)
+    return first is not None and second is not None and canonical(first) == canonical(second)
+
+
+def facts_to_append(run: RunFold, decisions: Iterable[DecisionMade | GrantMade]) -> list[AnyFact]:
+    """The decisions that are new to this log. Equal ones are left out; a contradicting one raises StaleApproval."""
+    known = {grant.id for grant in run.ledger.grants()}
+    found: list[AnyFact] = []
+    for decision in decisions:
+        if isinstance(decision, GrantMade):
+            if decision.id not in known:
+                found.append(decision)
+        elif is_new(run.ledger, decision, has_ended=run.has_ended):
+            path = path_of(decision.call)
+            found.append(InChild(path, decision) if path else decision)
+    if found and run.has_ended:
+        raise _finished()
+    return found
+
+
+def is_new(ledger: Ledger, decision: DecisionMade, *, has_ended: bool) -> bool:
+    """Whether the log does not hold this decision yet. One that it cannot take any more is an error that says why."""
+    entry = ledger.entry(decision.call)
+    if entry is not None and entry.decision is not None:
+        if same_decision(entry.decision, decision):
+            return False
+        if has_ended:
+            raise RunFinished(f"The run has ended. {contradiction(entry.decision, decision)}")
+        raise StaleApproval(contradiction(entry.decision, decision))
+    if has_ended:
+        raise _finished()
+    if entry is None or not ledger.is_open(decision.call):
+        raise not_pending(f"Call {decision.call}", ledger.open_entries())
+    if decision.request != entry.request:
+        raise StaleApproval(f"Call {entry.call} changed since it was looked at, and is asked about anew: look again.")
+    return True
+
+
+def _finished() -> RunFinished:
+    return RunFinished("The run has ended: nothing can be decided any more. Its recorded result stands.")
+
+
+def same_decision(one: DecisionMade, other: DecisionMade) -> bool:
+    """Whether two decisions say the same of a call, whoever made them and whenever."""
+    return _substance(one) == _substance(other)
+
+
+def _substance(decision: DecisionMade) -> tuple[object, ...]:
+    return (
+        decision.verdict,
+        decision.request,
+        decision.digest,
+        decision.message,
+        canonical([decision.arguments, decision.output]),
+    )
+
+
+def contradiction(standing: DecisionMade, late: DecisionMade) -> str:
+    return (
+        f"Call {standing.call} is decided: {spoken(standing)}. "
+        f"The later word, {spoken(late)}, contradicts that and was not applied."
+    )
+
+
+def spoken(decision: DecisionMade) -> str:
+    when = datetime.fromtimestamp(decision.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"'{decision.verdict}' by {decision.by or 'somebody unnamed'} at {when}"

@@ -1,0 +1,332 @@
+"""The fold: how each fact changes the state. Every change of a run passes through `apply`.
+
+A fact that cannot follow the facts before it raises IllegalTransition and changes nothing; so checks come first in
+each function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from placet import events as e
+from placet.codec import JsonObject
+from placet.core.approvals import Entry
+from placet.core.plan import plan_calls
+from placet.core.state import Call, RunFold
+from placet.core.table import Move, Status, after
+from placet.errors import IllegalTransition
+from placet.ids import path_of
+
+F = TypeVar("F", bound=e.Fact)
+
+
+def fold(facts: Iterable[e.AnyFact], into: RunFold | None = None) -> RunFold:
+    run = RunFold() if into is None else into
+    for fact in facts:
+        apply(run, fact)
+    return run
+
+
+def apply(run: RunFold, fact: e.AnyFact) -> None:
+    """Change the run as the fact says, or raise IllegalTransition and change nothing."""
+    if isinstance(fact, e.InChild):
+        _apply_in_child(run, fact)
+        return
+    if run.started is isinstance(fact, e.RunStarted) or run.has_ended:
+        state = "has ended" if run.has_ended else "has begun" if run.started else "has not begun"
+        raise IllegalTransition(f"The run {state}: {type(fact).__name__} cannot follow.")
+    _APPLIERS[type(fact)](run, fact)
+
+
+def _apply_in_child(run: RunFold, fact: e.InChild) -> None:
+    found = run.find(fact.path)
+    if found is not None and found is not run:
+        apply(found, fact.fact)
+        return
+    parent = run.find(path_of(fact.path))
+    call = parent.calls.get(fact.path) if parent is not None else None
+    if parent is None or call is None or call.status is not Status.STARTED or not isinstance(fact.fact, e.RunStarted):
+        raise IllegalTransition(f"There is no started call {fact.path} in which a run could be nested.")
+    child = RunFold(fact.path, run.ledger)
+    apply(child, fact.fact)
+    parent.children[fact.path] = child
+
+
+# -- the run ----------------------------------------------------------------------------------------------------------
+
+
+def _run_started(run: RunFold, fact: e.RunStarted) -> None:
+    run.started = True
+    run.agent = run.response_agent = fact.agent
+    run.max_turns = fact.max_turns
+    run.delivery = fact.delivery
+    run.server_id = fact.server_id
+    _add_input(run, as_items(fact.input))
+    run.input_length = len(run.history)
+
+
+def _run_forked(run: RunFold, fact: e.RunForked) -> None:
+    run.origins = (*run.origins, fact.origin)
+
+
+def _turn_limit_set(run: RunFold, fact: e.TurnLimitSet) -> None:
+    run.max_turns = fact.max_turns
+
+
+def _input_added(run: RunFold, fact: e.InputAdded) -> None:
+    if run.open_calls:
+        raise IllegalTransition("Input cannot stand between a turn's calls and their outputs.")
+    _add_input(run, fact.items)
+
+
+def _agent_changed(run: RunFold, fact: e.AgentChanged) -> None:
+    if run.open_calls:
+        raise IllegalTransition("A handoff cannot take place while calls of the turn are open.")
+    run.agent = fact.agent
+
+
+def _run_stopped(run: RunFold, fact: e.RunStopped) -> None:
+    run.stopped = (fact.code, fact.message)
+
+
+def _run_ended(run: RunFold, fact: e.RunEnded) -> None:
+    if run.open_calls:
+        raise IllegalTransition("A run cannot end while a call has no output.")
+    run.has_ended = True
+    run.final_output = fact.output
+    run.stopped = None
+
+
+def as_items(given: str | list[JsonObject]) -> list[JsonObject]:
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+
+
+def _add_input(run: RunFold, items: list[JsonObject]) -> None:
+    run.history.extend(items)
+    run.outbox.extend(items)
+    for item in items:  # a history that was given as input may hold calls of its own
+        label = item.get("call_id")
+        if isinstance(label, str):
+            run.seen_labels.add(label)
+
+
+# -- the model --------------------------------------------------------------------------------------------------------
+
+
+def _request_sent(run: RunFold, _fact: e.RequestSent) -> None:
+    if run.open_calls:
+        raise IllegalTransition("The model cannot be asked while a call of the turn has no output.")
+    if run.request != "none" and run.delivery == "conversation":
+        raise IllegalTransition(
+            "It must be known whether the conversation took the last request before another is sent."
+        )
+    run.request = "sent"
+    run.in_flight = len(run.outbox)
+    run.stopped = None
+
+
+def _request_refused(run: RunFold, _fact: e.RequestRefused) -> None:
+    _require_request(run)
+    run.request = "none"
+    run.in_flight = 0
+
+
+def _request_lost(run: RunFold, _fact: e.RequestLost) -> None:
+    _require_request(run)
+    run.request = "lost"
+
+
+def _request_settled(run: RunFold, fact: e.RequestSettled) -> None:
+    _require_request(run)
+    if fact.taken:
+        _acknowledge(run)
+    run.request = "none"
+    run.in_flight = 0
+
+
+def _response_received(run: RunFold, fact: e.ResponseReceived) -> None:
+    _require_request(run)
+    _acknowledge(run)
+    run.request = "none"
+    run.turn += 1
+    run.responses += 1
+    run.response_agent = run.agent
+    run.usage.add(fact.usage)
+    run.last_response_id = fact.response_id
+    run.last_output = fact.output
+    run.children = {}
+    run.calls = {}
+    for item, call in plan_calls(run.path, run.turn, fact.output, run.seen_labels):
+        run.history.append(item)
+        if call is not None:
+            run.calls[call.id] = call
+    run.open_calls = len(run.calls)
+
+
+def _response_unusable(run: RunFold, _fact: e.ResponseUnusable) -> None:
+    _require_request(run)
+    if run.delivery == "conversation":  # the server keeps what it was given, whatever it answered
+        _acknowledge(run)
+    run.request = "none"
+    run.in_flight = 0
+
+
+def _require_request(run: RunFold) -> None:
+    if run.request == "none":
+        raise IllegalTransition("There is no request to the model that this could be about.")
+
+
+def _acknowledge(run: RunFold) -> None:
+    del run.outbox[: run.in_flight]
+    run.in_flight = 0
+
+
+# -- the calls --------------------------------------------------------------------------------------------------------
+
+
+def _call(run: RunFold, call: str) -> Call:
+    try:
+        return run.calls[call]
+    except KeyError:
+        raise IllegalTransition(f"There is no call {call} in the open turn.") from None
+
+
+def _calls_allowed(run: RunFold, fact: e.CallsAllowed) -> None:
+    _move_all(run, fact.calls, Move.ALLOW)
+
+
+def _calls_started(run: RunFold, fact: e.CallsStarted) -> None:
+    for call in _move_all(run, fact.calls, Move.START):
+        call.attempts += 1
+
+
+def _move_all(run: RunFold, calls: list[str], move: Move) -> list[Call]:
+    moved = [(call := _call(run, each), after(call.status, move, each)) for each in calls]
+    for call, status in moved:
+        call.status = status
+    return [call for call, _ in moved]
+
+
+def _call_held(run: RunFold, fact: e.CallHeld) -> None:
+    _ask_about(run, fact, Move.HOLD)
+
+
+def _call_in_doubt(run: RunFold, fact: e.CallInDoubt) -> None:
+    _ask_about(run, fact, Move.DOUBT)
+
+
+def _ask_about(run: RunFold, fact: e.CallHeld | e.CallInDoubt, move: Move) -> None:
+    call = _call(run, fact.call)
+    call.status = after(call.status, move, call.id)
+    call.request += 1
+    call.digest = fact.digest
+    call.why = fact.why
+    call.decision = None
+    run.ledger.ask(
+        Entry(
+            call=call.id,
+            label=call.label,
+            tool=fact.tool,
+            fingerprint=fact.fingerprint,
+            agent=run.response_agent,
+            arguments=call.arguments,
+            request=call.request,
+            digest=call.digest,
+            name=call.name,
+        )
+    )
+
+
+_DECIDING: dict[e.Verdict, Move] = {
+    "approve": Move.APPROVE,
+    "edit": Move.APPROVE,
+    "reject": Move.REJECT,
+    "respond": Move.RESPOND,
+}
+
+
+def _decision_made(run: RunFold, fact: e.DecisionMade) -> None:
+    call = _call(run, fact.call)
+    if fact.request != call.request or (fact.digest != call.digest and fact.verdict != "edit"):
+        raise IllegalTransition(f"The decision about call {call.id} is about something else than what waits.")
+    call.status = after(call.status, _DECIDING[fact.verdict], call.id)
+    call.decision = fact
+    run.ledger.record(fact)
+
+
+def _decision_revoked(run: RunFold, fact: e.DecisionRevoked) -> None:
+    call = _call(run, fact.call)
+    call.status = after(call.status, Move.REVOKE, call.id)
+    call.decision = None
+    run.ledger.reopen(call.id)
+
+
+def _grant_made(run: RunFold, fact: e.GrantMade) -> None:
+    run.ledger.add_grant(fact)
+
+
+def _grant_revoked(run: RunFold, fact: e.GrantRevoked) -> None:
+    run.ledger.remove_grant(fact)
+
+
+_ENDING: dict[e.Outcome, Move] = {
+    "finished": Move.FINISH,
+    "failed": Move.FINISH,
+    "rejected": Move.REFUSE,
+    "answered": Move.REFUSE,
+    "denied": Move.REFUSE,
+    "expired": Move.CLOSE,
+    "superseded": Move.CLOSE,
+    "cancelled": Move.CLOSE,
+}
+
+
+def _call_ended(run: RunFold, fact: e.CallEnded) -> None:
+    call = _call(run, fact.call)
+    move = Move.REFUSE if call.status is Status.GIVEN_UP else _ENDING[fact.outcome]
+    call.status = after(call.status, move, call.id)
+    call.outcome = fact.outcome
+    call.output = fact.output
+    if call.request:
+        run.ledger.close(call.id)
+    run.open_calls -= 1
+    if run.open_calls == 0:
+        _close_turn(run)
+
+
+def _close_turn(run: RunFold) -> None:
+    """Every call has its output: from here on the turn can be sent, stored, or be the end."""
+    for call in run.calls.values():
+        run.history.append(output_item(call, call.sent_label))
+        run.outbox.append(output_item(call, call.label or call.sent_label))
+
+
+def output_item(call: Call, label: str) -> JsonObject:
+    return {"type": "function_call_output", "call_id": label, "output": call.output}
+
+
+_APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each function takes the fact of its own key
+    e.RunStarted: _run_started,
+    e.RunForked: _run_forked,
+    e.TurnLimitSet: _turn_limit_set,
+    e.InputAdded: _input_added,
+    e.AgentChanged: _agent_changed,
+    e.RunStopped: _run_stopped,
+    e.RunEnded: _run_ended,
+    e.RequestSent: _request_sent,
+    e.RequestRefused: _request_refused,
+    e.RequestLost: _request_lost,
+    e.RequestSettled: _request_settled,
+    e.ResponseReceived: _response_received,
+    e.ResponseUnusable: _response_unusable,
+    e.CallsAllowed: _calls_allowed,
+    e.CallsStarted: _calls_started,
+    e.CallHeld: _call_held,
+    e.CallInDoubt: _call_in_doubt,
+    e.DecisionMade: _decision_made,
+    e.DecisionRevoked: _decision_revoked,
+    e.GrantMade: _grant_made,
+    e.GrantRevoked: _grant_revoked,
+    e.CallEnded: _call_ended,
+}

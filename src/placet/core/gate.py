@@ -1,0 +1,59 @@
+"""Who may run without being asked about. Only an explicit «no approval needed» does: silence asks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from placet.codec import JsonObject, canonical
+from placet.core.approvals import Ledger, covers
+from placet.events import GrantMade
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """The rule said, in so many words, that no approval is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A person is asked; `why` says so only when it is not simply the tool's rule."""
+
+    why: str | None = None
+
+
+def judge_answer(answer: object) -> Free | Ask:
+    """What a rule's answer means. `False` and nothing else means that nobody needs to be asked."""
+    if answer is False:
+        return Free()
+    if answer is True:
+        return Ask()
+    return Ask(f"its needs_approval answered {type(answer).__name__} instead of True or False")
+
+
+def digest_of(path: str, agent: str, tool: str, fingerprint: str, arguments: JsonObject | str) -> str:
+    """What a person approves: this agent's tool, as it is, with these arguments. Malformed arguments count as the text
+    they are.
+
+    `path` is that of the nested run: what was approved inside one is not approved inside another.
+    """
+    return hashlib.blake2b(canonical([path, agent, tool, fingerprint, arguments]), digest_size=16).hexdigest()
+
+
+def newest_grant(
+    grants: Sequence[GrantMade],
+    ledger: Ledger,
+    path: str,
+    agent: str,
+    tool: str,
+    fingerprint: str,
+    arguments: JsonObject | None,
+    now: float,
+) -> GrantMade | None:
+    """The newest of these grants that reaches the call and is not used up."""
+    for grant in sorted(grants, key=lambda each: each.at, reverse=True):
+        is_left = grant.uses is None or ledger.uses_of(grant.id) < grant.uses
+        if is_left and covers(grant, path, agent, tool, fingerprint, arguments, now):
+            return grant
+    return None

@@ -1,0 +1,127 @@
+"""What to do next, as a pure function of the state.
+
+The loop asks, a short function does it, and the loop asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from placet.core.state import Call, RunFold
+from placet.core.table import CONCLUDABLE, RUNNABLE, WAITING, Status
+
+
+@dataclass(frozen=True, slots=True)
+class SettleRequest:
+    """Find out whether the conversation took the last request."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """Send what is unsent; the answer acknowledges it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverCalls:
+    """Somebody claimed these calls and is gone: their contracts say what to do."""
+
+    calls: list[Call]
+
+
+@dataclass(frozen=True, slots=True)
+class GateCalls:
+    """Judge calls that nobody has judged: run, ask, or deny."""
+
+    calls: list[Call]
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceCalls:
+    """Run what may run, and give decided calls without a body their outputs."""
+
+    runnable: list[Call]
+    concludable: list[Call]
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitBodies:
+    """Bodies are at work: wait until one ends, or a decision arrives."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeTurn:
+    """All calls of the turn have ended: does the run go on, go over to another agent, or end?"""
+
+
+@dataclass(frozen=True, slots=True)
+class ConcludeRun:
+    """The model answered without asking for anything: that is the final output."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForPeople:
+    """Nothing can go on until somebody decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The run has ended."""
+
+
+Step: TypeAlias = (
+    SettleRequest
+    | AskModel
+    | RecoverCalls
+    | GateCalls
+    | AdvanceCalls
+    | AwaitBodies
+    | JudgeTurn
+    | ConcludeRun
+    | WaitForPeople
+    | Stop
+)
+NOBODY: AbstractSet[str] = frozenset()
+
+
+def next_step(run: RunFold, at_work: AbstractSet[str] = NOBODY) -> Step:
+    """`at_work` names the calls whose bodies are running in the process that asks."""
+    if run.has_ended:
+        return Stop()
+    if run.open_calls:
+        return _within_turn(run, at_work)
+    if run.request != "none":
+        return SettleRequest() if run.delivery == "conversation" else AskModel()
+    if run.calls:
+        return JudgeTurn()
+    if run.responses == 0 or run.outbox:
+        return AskModel()
+    return ConcludeRun()
+
+
+def _within_turn(run: RunFold, at_work: AbstractSet[str]) -> Step:
+    calls = [call for call in run.calls.values() if call.status is not Status.ENDED and call.id not in at_work]
+    proposed = [call for call in calls if call.status is Status.PROPOSED]
+    if proposed:
+        return GateCalls(proposed)
+    orphans = [call for call in calls if call.status is Status.STARTED and call.id not in run.children]
+    if orphans:
+        return RecoverCalls(orphans)
+    runnable = [call for call in calls if call.status in RUNNABLE or _child_can_go_on(run, call)]
+    concludable = [call for call in calls if call.status in CONCLUDABLE]
+    if runnable or concludable:
+        return AdvanceCalls(runnable, concludable)
+    if at_work:
+        return AwaitBodies()
+    return WaitForPeople()
+
+
+def _child_can_go_on(run: RunFold, call: Call) -> bool:
+    child = run.children.get(call.id)
+    return call.status is Status.STARTED and child is not None and not isinstance(next_step(child), WaitForPeople)
+
+
+def is_waiting(run: RunFold) -> bool:
+    """Whether some call of the open turn waits for a person, here or in a nested run."""
+    return any(call.status in WAITING for call in run.calls.values()) or any(map(is_waiting, run.children.values()))

@@ -1,0 +1,64 @@
+"""From a response to its calls: which items ask for something to be run, and under which names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from placet.codec import JsonObject
+from placet.core.state import Call
+from placet.ids import local_call_id
+
+CALL_TYPES = frozenset({"function_call"})
+"""The item types that ask the runtime for an output."""
+
+
+def is_call(item: JsonObject) -> bool:
+    return item.get("type") in CALL_TYPES
+
+
+def problem_with(output: Sequence[JsonObject]) -> str | None:
+    """Why no run can go on with this output, or None."""
+    if not output:
+        return "it is empty"
+    for item in output:
+        if not isinstance(item.get("type"), str):
+            return "an item has no type"
+        if is_call(item):
+            name, arguments = item.get("name"), item.get("arguments", "")
+            if not isinstance(name, str) or not name:
+                return "a call names no tool"
+            if not isinstance(arguments, str):
+                return f"the arguments of the call of '{name}' are not a text"
+    return None
+
+
+def plan_calls(
+    path: str, turn: int, output: Sequence[JsonObject], seen_labels: set[str]
+) -> Iterator[tuple[JsonObject, Call | None]]:
+    """Each item as it stands in the history that we send, with its call if it is one. `seen_labels` learns the labels.
+
+    Where the provider's label is missing or stood before, the call gets one from its own place: so it is the same
+    after every load.
+    """
+    index = 0
+    for item in output:
+        if not is_call(item):
+            yield item, None
+            continue
+        local = local_call_id(path, turn, index)
+        label = item.get("call_id")
+        if isinstance(label, str) and label and label not in seen_labels:
+            sent, shown = label, item
+        else:
+            sent = _label_from_place(str(label or "call"), local, seen_labels)
+            shown = {**item, "call_id": sent}
+        seen_labels.add(sent)
+        index += 1
+        yield shown, Call(local, item, sent)
+
+
+def _label_from_place(label: str, local: str, seen: set[str]) -> str:
+    made = f"{label}_{local.replace('/', '_').replace('.', '-')}"
+    while made in seen:  # a provider may have used even this
+        made += "_"
+    return made

@@ -1,0 +1,156 @@
+"""What a run's log amounts to: the value that `fold` builds fact by fact and that everything else reads.
+
+Only the open turn is kept in detail. What is over is kept as the list of items that a model reads, and in the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from typing import Literal, TypeAlias
+
+from placet.codec import Json, JsonObject
+from placet.core.approvals import Ledger
+from placet.core.table import WAITING, Status
+from placet.events import DecisionMade, Delivery, Outcome, Usage
+from placet.ids import ROOT
+
+Request: TypeAlias = Literal["none", "sent", "lost"]
+"""The last request to the model: answered (or never made), on its way, or sent without anybody knowing whether it was
+taken."""
+
+
+class Call:
+    """One occurrence of a tool call in a response."""
+
+    __slots__ = (
+        "arguments", "attempts", "decision", "digest", "id", "item", "label", "name",
+        "outcome", "output", "request", "sent_label", "status", "why",
+    )  # fmt: skip
+
+    def __init__(self, call_id: str, item: JsonObject, sent_label: str) -> None:
+        self.id = call_id
+        self.item = item
+        self.name = str(item.get("name") or "")
+        self.label = str(item.get("call_id") or "")
+        """What the provider called it: may be missing, may be repeated."""
+        self.sent_label = sent_label
+        """What it is called in history that we send: unique."""
+        arguments = item.get("arguments")
+        self.arguments = arguments if isinstance(arguments, str) else ""
+        self.status = Status.PROPOSED
+        self.request = 0
+        """How many questions have been asked about it."""
+        self.digest = ""
+        self.why: str | None = None
+        self.decision: DecisionMade | None = None
+        self.attempts = 0
+        self.outcome: Outcome | None = None
+        self.output: Json = None
+
+
+class RunFold:
+    """The fold of one run's log, or of one nested run's."""
+
+    __slots__ = (
+        "agent",
+        "calls",
+        "children",
+        "delivery",
+        "final_output",
+        "has_ended",
+        "history",
+        "in_flight",
+        "input_length",
+        "last_output",
+        "last_response_id",
+        "ledger",
+        "max_turns",
+        "open_calls",
+        "origins",
+        "outbox",
+        "path",
+        "request",
+        "response_agent",
+        "responses",
+        "seen_labels",
+        "server_id",
+        "started",
+        "stopped",
+        "turn",
+        "usage",
+    )  # fmt: skip
+
+    def __init__(self, path: str = ROOT, ledger: Ledger | None = None) -> None:
+        self.path = path
+        self.ledger = ledger if ledger is not None else Ledger()
+        """One for a run and all runs nested in it."""
+        self.started = False
+        self.agent = ""
+        self.response_agent = ""
+        """Who made the last request: the calls of the open turn are that agent's."""
+        self.max_turns: int | None = None
+        self.turn = 0
+        self.usage = Usage()
+        self.has_ended = False
+        self.final_output: Json = None
+        self.stopped: tuple[str, str] | None = None
+        self.origins: tuple[str, ...] = ()
+        """The runs that this one was forked from."""
+
+        self.calls: dict[str, Call] = {}
+        """The calls of the open turn, in the model's order."""
+        self.open_calls = 0
+        """How many of them have no output yet."""
+        self.children: dict[str, RunFold] = {}
+
+        self.history: list[JsonObject] = []
+        """All items so far as a model reads them, call labels made unique."""
+        self.input_length = 0
+        self.seen_labels: set[str] = set()
+        self.responses = 0
+        self.last_output: list[JsonObject] = []
+        """What the model answered last, as it stands in the log."""
+
+        self.delivery: Delivery = "own"
+        self.server_id: str | None = None
+        self.last_response_id: str | None = None
+        self.request: Request = "none"
+        self.outbox: list[JsonObject] = []
+        """What the server has not acknowledged, where the server keeps the history."""
+        self.in_flight = 0
+        """How much of the outbox the request on its way carries."""
+
+    def copy(self, ledger: Ledger | None = None) -> RunFold:
+        """An independent twin: costs as much as the open turn, and a shallow copy of the lists of what is over."""
+        twin = copy(self)
+        twin.ledger = ledger if ledger is not None else self.ledger.copy()
+        twin.usage = Usage()
+        twin.usage.add(self.usage)
+        twin.calls = {key: copy(call) for key, call in self.calls.items()}
+        twin.children = {path: child.copy(twin.ledger) for path, child in self.children.items()}
+        twin.history = self.history.copy()
+        twin.outbox = self.outbox.copy()
+        twin.seen_labels = self.seen_labels.copy()
+        return twin
+
+    def family(self) -> Iterator[RunFold]:
+        """This run and all runs nested in it, outermost first."""
+        yield self
+        for child in self.children.values():
+            yield from child.family()
+
+    def waiting(self) -> Iterator[tuple[RunFold, Call]]:
+        """Every call, at any depth, that a person is asked about."""
+        for run in self.family():
+            if not run.has_ended:
+                yield from ((run, call) for call in run.calls.values() if call.status in WAITING)
+
+    def find(self, path: str) -> RunFold | None:
+        """The nested run with this path, or this run itself."""
+        if path == self.path:
+            return self
+        for child in self.children.values():
+            if path == child.path or path.startswith(child.path + "/"):
+                return child.find(path)
+        return None

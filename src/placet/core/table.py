@@ -1,0 +1,114 @@
+"""The life of a call, as one table. Every transition lives in this file; a move that is not here does not exist.
+
+    proposed ──allow──▸ allowed ──────────────start──▸ started ──end──▸ ended
+        │                                     ▴   │ ▴
+        ├──hold──▸ held ──approve──▸ approved ┘   │ └─start (run again)
+        │           │ ▴                  │        └─doubt─▸ in_doubt ──approve──▸ cleared ──start──▸ started
+        │           │ └─revoke, hold anew┘                     │
+        │           ├──reject──▸ rejected ──end──▸ ended       ├──reject──▸ given_up ──end──▸ ended
+        │           ├──respond─▸ answered ──end──▸ ended       └──respond─▸ answered ──end──▸ ended
+        │           └──end (expired, superseded, cancelled)
+        └──end (denied)
+
+`held`, `in_doubt` wait for a person. `approved`, `rejected`, `answered`, `cleared`, `given_up` are decided and wait
+for whoever drives the run.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from placet.errors import IllegalTransition
+
+
+class Status(Enum):
+    PROPOSED = "proposed"
+    ALLOWED = "allowed"
+    HELD = "held"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    ANSWERED = "answered"
+    STARTED = "started"
+    IN_DOUBT = "in_doubt"
+    CLEARED = "cleared"
+    """In doubt, and a person said: run it again."""
+    GIVEN_UP = "given_up"
+    """In doubt, and a person said: let it be."""
+    ENDED = "ended"
+
+
+class Move(Enum):
+    ALLOW = "allow"
+    HOLD = "hold"
+    APPROVE = "approve"
+    REJECT = "reject"
+    RESPOND = "respond"
+    REVOKE = "revoke"
+    START = "start"
+    DOUBT = "doubt"
+    FINISH = "finish"
+    """End with what the body returned or raised."""
+    REFUSE = "refuse"
+    """End without a body: rejected, answered, denied, given up."""
+    CLOSE = "close"
+    """End a question that nobody answered: expired, superseded, cancelled."""
+
+
+WAITING = frozenset({Status.HELD, Status.IN_DOUBT})
+DECIDED = frozenset({Status.APPROVED, Status.REJECTED, Status.ANSWERED, Status.CLEARED, Status.GIVEN_UP})
+RUNNABLE = frozenset({Status.ALLOWED, Status.APPROVED, Status.CLEARED})
+CONCLUDABLE = frozenset({Status.REJECTED, Status.ANSWERED, Status.GIVEN_UP})
+
+TABLE: dict[Status, dict[Move, Status]] = {
+    Status.PROPOSED: {
+        Move.ALLOW: Status.ALLOWED,
+        Move.HOLD: Status.HELD,
+        Move.REFUSE: Status.ENDED,
+        Move.CLOSE: Status.ENDED,
+    },
+    Status.ALLOWED: {
+        Move.START: Status.STARTED,
+        Move.HOLD: Status.HELD,  # the tool changed between the verdict and the claim
+        Move.REFUSE: Status.ENDED,
+        Move.CLOSE: Status.ENDED,
+    },
+    Status.HELD: {
+        Move.HOLD: Status.HELD,  # what waits has changed: a new question takes the place of the old one
+        Move.APPROVE: Status.APPROVED,
+        Move.REJECT: Status.REJECTED,
+        Move.RESPOND: Status.ANSWERED,
+        Move.CLOSE: Status.ENDED,
+    },
+    Status.APPROVED: {
+        Move.START: Status.STARTED,
+        Move.REVOKE: Status.HELD,
+        Move.HOLD: Status.HELD,  # what was approved is not what would run
+        Move.REFUSE: Status.ENDED,
+        Move.CLOSE: Status.ENDED,
+    },
+    Status.REJECTED: {Move.REFUSE: Status.ENDED},
+    Status.ANSWERED: {Move.REFUSE: Status.ENDED},
+    Status.STARTED: {
+        Move.FINISH: Status.ENDED,
+        Move.DOUBT: Status.IN_DOUBT,
+        Move.START: Status.STARTED,  # its contract says that it may be repeated
+    },
+    Status.IN_DOUBT: {
+        Move.APPROVE: Status.CLEARED,
+        Move.REJECT: Status.GIVEN_UP,
+        Move.RESPOND: Status.ANSWERED,
+        Move.DOUBT: Status.IN_DOUBT,
+        Move.CLOSE: Status.ENDED,
+    },
+    Status.CLEARED: {Move.START: Status.STARTED, Move.DOUBT: Status.IN_DOUBT, Move.REVOKE: Status.IN_DOUBT},
+    Status.GIVEN_UP: {Move.REFUSE: Status.ENDED},
+    Status.ENDED: {},
+}
+
+
+def after(status: Status, move: Move, call: str) -> Status:
+    """The status after the move, or IllegalTransition: then nothing has changed."""
+    try:
+        return TABLE[status][move]
+    except KeyError:
+        raise IllegalTransition(f"Call {call} is {status.value}: it cannot {move.value}.") from None

@@ -1,0 +1,145 @@
+"""Turning a person's word about an item into a staged decision: on a state, on a running run, or on a wrapper made by
+hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from placet.clock import Clock
+from placet.codec import Json, JsonObject, NotPlain, canonical, plain
+from placet.core.approvals import ANY_AGENT, Entry, Ledger
+from placet.core.deciding import find_by_id, find_by_look
+from placet.core.gate import digest_of
+from placet.errors import StaleApproval, UserError
+from placet.events import DecisionMade, GrantMade, Verdict
+from placet.ids import mint, path_of, split_call_id
+from placet.items import ToolApprovalItem
+
+ItemOrId: TypeAlias = ToolApprovalItem | str
+"""A call, named by its item, by our id, or by the provider's label."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A standing decision and its bounds: `state.approve(item, always_approve=Grant(arguments={"currency": "EUR"},
+    uses=3))`."""
+
+    scope: Literal["run", "agent"] = "run"
+    """`run`: this run, this agent, this tool. `agent`: also later runs of this agent on the same store."""
+    arguments: Mapping[str, object] | None = None
+    """The call must have exactly these values under these names; names that are not mentioned are free."""
+    until: datetime | float | None = None
+    uses: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.scope not in ("run", "agent"):
+            raise UserError(f"A grant's scope is 'run' or 'agent', not {self.scope!r}.")
+        if self.uses is not None and self.uses < 1:
+            raise UserError("A grant that may be used less than once is none: uses must be 1 or more.")
+        if isinstance(self.until, datetime) and self.until.tzinfo is None:
+            raise UserError("A grant's `until` needs a time zone: datetime(…, tzinfo=…), or seconds since the epoch.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """What somebody said about a call."""
+
+    verdict: Verdict
+    always: bool | Grant = False
+    by: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    arguments: JsonObject | None = None
+    output: Json = None
+
+
+def stage_word(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId, word: Word, clock: Clock) -> None:
+    """Note the word in the ledger. Without a run (no ids) any item is taken, and its label is its identity."""
+    entry = find_entry(ledger, run_ids, item) if run_ids else entry_by_label(item)
+    digest = entry.digest
+    if word.arguments is not None:
+        digest = digest_of(path_of(entry.call), entry.agent, entry.tool, entry.fingerprint, word.arguments)
+    now = clock.now()
+    decision = DecisionMade(
+        call=entry.call,
+        request=entry.request,
+        digest=digest,
+        verdict=word.verdict,
+        by=word.by,
+        at=now,
+        reason=word.reason,
+        message=word.message,
+        arguments=word.arguments,
+        output=word.output,
+    )
+    grants = [_grant(entry, word, now)] if word.always else []
+    ledger.stage([decision], grants, [] if run_ids else [entry])
+
+
+def find_entry(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId) -> Entry:
+    """The one waiting call that is meant: by our id, or by label, tool and arguments."""
+    if isinstance(item, str):
+        owner, local = split_call_id(item)
+        return find_by_id(ledger, local) if owner in run_ids else find_by_look(ledger, item, None, None)
+    if not item.id:
+        return find_by_look(ledger, item.call_id or "", item.name, item.arguments)
+    owner, local = split_call_id(item.id)
+    if owner not in run_ids:
+        raise UserError(f"The item {item.id} is of another run: this is {run_ids[-1]}.")
+    entry = find_by_id(ledger, local)
+    if item.digest and item.digest != entry.digest:
+        raise StaleApproval(f"Call {local} changed since this item was shown, and is asked about anew: look again.")
+    return entry
+
+
+def entry_by_label(item: ItemOrId) -> Entry:
+    """An entry for an item that no run knows."""
+    if isinstance(item, str):
+        raise UserError("A wrapper that belongs to no run knows no calls: give the ToolApprovalItem itself.")
+    label, name = item.call_id or "", item.name or ""
+    return Entry(
+        call=label_key(name, label), label=label, name=name, tool=f"function:{name}", arguments=item.arguments or ""
+    )
+
+
+def label_key(name: str, label: str) -> str:
+    return f"by-hand:{name}:{label}"
+
+
+def _grant(entry: Entry, word: Word, now: float) -> GrantMade:
+    bounds = word.always if isinstance(word.always, Grant) else Grant()
+    until = bounds.until.timestamp() if isinstance(bounds.until, datetime) else bounds.until
+    return GrantMade(
+        id=mint("grant"),
+        agent=entry.agent,
+        tool=entry.tool,
+        fingerprint=entry.fingerprint,
+        verdict="reject" if word.verdict == "reject" else "approve",
+        by=word.by,
+        at=now,
+        reason=word.reason,
+        message=word.message,
+        scope=bounds.scope,
+        arguments=None if bounds.arguments is None else plain_object(bounds.arguments, "The grant's arguments"),
+        until=until,
+        uses=bounds.uses,
+        path="" if entry.agent == ANY_AGENT else path_of(entry.call),
+    )
+
+
+def plain_object(value: Mapping[str, object], what: str) -> JsonObject:
+    """Arguments that a person gave, as JSON, or UserError naming what cannot be."""
+    try:
+        found = plain(value, "arguments")
+    except NotPlain as error:
+        raise UserError(f"{what} cannot be written as JSON: {error}.") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{what} must be a mapping, not a {type(value).__name__}.")
+    return found
+
+
+def canonical_text(arguments: JsonObject) -> str:
+    return canonical(arguments).decode()

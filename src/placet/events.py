@@ -1,0 +1,271 @@
+"""The facts: everything that can be written into a run's log, in the past tense, one small class each.
+
+A fact is a JSON array whose first element names its kind (the `tag`). Fields are only ever added at the end, with a
+default: then old logs load in new code, and a kind or a field keeps its meaning for ever. What can be derived is not a
+fact.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from placet.codec import Json, JsonObject
+
+FORMAT = 1
+"""The version of the log's format. It changes when old code could no longer read new logs."""
+
+Delivery: TypeAlias = Literal["own", "chained", "auto", "conversation"]
+"""Who keeps the history: we do; the server, from a given response on; the server, from our first; a server
+conversation."""
+
+Verdict: TypeAlias = Literal["approve", "reject", "edit", "respond"]
+
+Outcome: TypeAlias = Literal[
+    "finished",  # the body ran and returned
+    "failed",  # the body ran and raised, or an in-doubt call was given up
+    "rejected",  # a person or a grant said no; the body never ran
+    "answered",  # a person answered in the tool's place
+    "denied",  # no body could run: no such tool, malformed arguments, a rule
+    "expired",  # nobody decided in time
+    "superseded",  # a newer message took the place of the question
+    "cancelled",  # the run was cancelled
+]
+
+
+class Usage(msgspec.Struct, array_like=True):
+    """Tokens and requests, summed over a run."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def add(self, other: Usage) -> None:
+        self.requests += other.requests
+        self.input_tokens += other.input_tokens
+        self.output_tokens += other.output_tokens
+        self.total_tokens += other.total_tokens
+        self.cached_tokens += other.cached_tokens
+        self.reasoning_tokens += other.reasoning_tokens
+
+
+class Fact(msgspec.Struct, frozen=True, array_like=True):
+    """The base of all facts."""
+
+
+class RunStarted(Fact, frozen=True, tag="start"):
+    agent: str
+    """The address of the agent: its name (or key), with the tools and handoffs that lead to it."""
+    input: str | list[JsonObject]
+    max_turns: int | None
+    delivery: Delivery = "own"
+    server_id: str | None = None
+    """The previous response, or the conversation, that the run began from."""
+
+
+class RunForked(Fact, frozen=True, tag="fork"):
+    """What stands before this was copied from another run. Calls that were started there stay started here."""
+
+    origin: str
+
+
+class TurnLimitSet(Fact, frozen=True, tag="turns"):
+    max_turns: int | None
+
+
+class InputAdded(Fact, frozen=True, tag="input"):
+    items: list[JsonObject]
+
+
+class RequestSent(Fact, frozen=True, tag="ask"):
+    """The model is about to be asked. The request carries all that was unsent at this place of the log."""
+
+
+class RequestRefused(Fact, frozen=True, tag="refused"):
+    """The provider certainly did not take the request."""
+
+    why: str
+
+
+class RequestLost(Fact, frozen=True, tag="lost"):
+    """Nobody knows whether the provider took the request."""
+
+    why: str
+
+
+class RequestSettled(Fact, frozen=True, tag="settled"):
+    """It is known now whether a lost request was taken: from the conversation itself, or because a person said so."""
+
+    taken: bool
+    by: str | None = None
+
+
+class ResponseReceived(Fact, frozen=True, tag="answer"):
+    """The model's answer, and thereby the acknowledgement of all that the request carried."""
+
+    response_id: str | None
+    output: list[JsonObject]
+    usage: Usage
+
+
+class ResponseUnusable(Fact, frozen=True, tag="nonsense"):
+    """The model answered, and no run can go on with it."""
+
+    response_id: str | None
+    why: str
+
+
+class CallsAllowed(Fact, frozen=True, tag="allow"):
+    calls: list[str]
+
+
+class CallHeld(Fact, frozen=True, tag="hold"):
+    """A call waits for a person. The digest says what exactly the person is asked about."""
+
+    call: str
+    digest: str
+    tool: str
+    """The tool's identity: `function:refund`, `mcp:files:delete`, …"""
+    fingerprint: str
+    """A digest of the tool's parameters' schema and declared version, as they were when the person was asked."""
+    why: str | None = None
+    """Why a person is asked although no rule said so: a predicate that failed, a tool that changed, …"""
+
+
+class CallInDoubt(Fact, frozen=True, tag="doubt"):
+    """A call was claimed and nobody knows whether it happened. A person is asked."""
+
+    call: str
+    digest: str
+    tool: str
+    fingerprint: str
+    why: str | None = None
+
+
+class CallsStarted(Fact, frozen=True, tag="run"):
+    """The claim: written before the effects."""
+
+    calls: list[str]
+
+
+class CallEnded(Fact, frozen=True, tag="end"):
+    call: str
+    outcome: Outcome
+    output: Json
+    """What the model reads: a text, or a list of content parts."""
+
+
+class DecisionMade(Fact, frozen=True, tag="decide"):
+    call: str
+    request: int
+    """Which question about the call was answered: the first, or a later one that a change or a doubt made necessary."""
+    digest: str
+    """What the person saw; for an edit, what they made of it."""
+    verdict: Verdict
+    by: str | None
+    at: float
+    reason: str | None = None
+    message: str | None = None
+    """For a rejection: what the model reads."""
+    arguments: JsonObject | None = None
+    """For an edit: what is to run."""
+    output: Json = None
+    """For an answer: what the model reads."""
+    grant: str | None = None
+    """The standing decision that decided, if it was not a person who looked at this call."""
+
+
+class DecisionRevoked(Fact, frozen=True, tag="revoke"):
+    call: str
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class GrantMade(Fact, frozen=True, tag="grant"):
+    """A standing decision, and all that it covers."""
+
+    id: str
+    agent: str
+    tool: str
+    fingerprint: str
+    """The tool's schema and version when the grant was made: a tool that changed is not covered any more."""
+    verdict: Literal["approve", "reject"]
+    by: str | None
+    at: float
+    reason: str | None = None
+    message: str | None = None
+    scope: Literal["run", "agent"] = "run"
+    arguments: JsonObject | None = None
+    until: float | None = None
+    uses: int | None = None
+    path: str = ""
+    """The nested run in which it was made, and with which it ends."""
+
+
+class GrantRevoked(Fact, frozen=True, tag="ungrant"):
+    id: str
+    by: str | None
+    at: float
+
+
+class AgentChanged(Fact, frozen=True, tag="agent"):
+    """A handoff took place: the turn's calls have ended, and another agent goes on."""
+
+    agent: str
+
+
+class RunStopped(Fact, frozen=True, tag="stop"):
+    """An error ended the drive, not the run: it can be resumed."""
+
+    code: str
+    message: str
+
+
+class RunEnded(Fact, frozen=True, tag="final"):
+    output: Json
+
+
+class InChild(Fact, frozen=True, tag="in"):
+    """A fact of a nested run. A child's log is the facts under its path, in order."""
+
+    path: str
+    fact: PlainFact
+
+
+PlainFact: TypeAlias = (
+    RunStarted
+    | RunForked
+    | TurnLimitSet
+    | InputAdded
+    | RequestSent
+    | RequestRefused
+    | RequestLost
+    | RequestSettled
+    | ResponseReceived
+    | ResponseUnusable
+    | CallsAllowed
+    | CallHeld
+    | CallInDoubt
+    | CallsStarted
+    | CallEnded
+    | DecisionMade
+    | DecisionRevoked
+    | GrantMade
+    | GrantRevoked
+    | AgentChanged
+    | RunStopped
+    | RunEnded
+)
+AnyFact: TypeAlias = PlainFact | InChild
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True):
+    """What one append writes, whole or not at all: the time, and the facts."""
+
+    at: float
+    facts: list[AnyFact]

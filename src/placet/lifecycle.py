@@ -1,0 +1,42 @@
+"""Hooks: called by a run as it goes. A hook that raises ends the drive; what has happened stays in the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from placet.codec import JsonObject
+from placet.context import RunContextWrapper, ToolContext
+from placet.items import ModelResponse, Named
+from placet.tool import Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+T = TypeVar("T")
+
+
+class RunHooks(Generic[T]):
+    """Override what you need; every method does nothing by default."""
+
+    async def on_agent_start(self, context: RunContextWrapper[T], agent: Named) -> None:
+        """An agent begins to work: at the start of a run, not at resumption."""
+
+    async def on_agent_end(self, context: RunContextWrapper[T], agent: Named, output: Any) -> None:
+        """The run has its final output."""
+
+    async def on_llm_start(
+        self, context: RunContextWrapper[T], agent: Named, system_prompt: str | None, input_items: Sequence[JsonObject]
+    ) -> None:
+        """A model is about to be asked."""
+
+    async def on_llm_end(self, context: RunContextWrapper[T], agent: Named, response: ModelResponse) -> None:
+        """A model has answered, and the answer is in the log."""
+
+    async def on_tool_start(self, context: ToolContext[T], agent: Named, tool: Tool) -> None:
+        """A tool's body is about to run: its claim is in the log."""
+
+    async def on_tool_end(self, context: ToolContext[T], agent: Named, tool: Tool, result: object) -> None:
+        """A tool's body has returned."""
+
+
+AgentHooks = RunHooks

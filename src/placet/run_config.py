@@ -1,0 +1,60 @@
+"""Settings of a whole run, whoever its agents are."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from placet.clock import SYSTEM_CLOCK, Clock
+from placet.context import RunContextWrapper
+from placet.errors import UserError
+from placet.model_settings import ModelSettings
+from placet.ports import Model
+
+DEFAULT_MAX_TURNS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ToolErrorFormatterArgs:
+    """What a `tool_error_formatter` is told."""
+
+    kind: Literal["approval_rejected"]
+    tool_type: str
+    tool_name: str
+    call_id: str
+    default_message: str
+    run_context: RunContextWrapper[Any]
+
+
+ToolErrorFormatter: TypeAlias = Callable[[ToolErrorFormatterArgs], str | Awaitable[str | None] | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Sizes in bytes of what may enter a log: a mistake should not fill a store."""
+
+    argument: int = 1_000_000
+    output: int = 4_000_000
+    log: int = 256_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    model: str | Model | None = None
+    """Takes the place of every agent's model."""
+    model_settings: ModelSettings | None = None
+    """Laid over every agent's settings."""
+    tool_error_formatter: ToolErrorFormatter | None = None
+    """What the model reads of a rejected call when neither the decision nor a grant says it."""
+    tool_not_found_behavior: Literal["return_error_to_model", "raise_error"] = "return_error_to_model"
+    max_tool_concurrency: int | None = None
+    """How many bodies of one turn run at the same time; None: all."""
+    limits: Limits = Limits()
+    clock: Clock = SYSTEM_CLOCK
+
+    def __post_init__(self) -> None:
+        if self.tool_not_found_behavior not in ("return_error_to_model", "raise_error"):
+            raise UserError(f"tool_not_found_behavior cannot be {self.tool_not_found_behavior!r}.")
+        if self.max_tool_concurrency is not None and self.max_tool_concurrency < 1:
+            raise UserError("max_tool_concurrency must be 1 or more, or None for no limit.")

@@ -1,0 +1,363 @@
+"""A snapshot of a run: a prefix of its log, and decisions that are not in the log yet.
+
+Deciding changes only the state object that it is done on, and running never changes the state that it was given. A
+state is safe to use from several threads: its log is never changed, and its decisions are in a ledger.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from placet.agent import Agent
+from placet.clock import SYSTEM_CLOCK, Clock
+from placet.codec import Json, JsonObject, NotPlain, encode, plain, plain_item
+from placet.context import RunContextWrapper
+from placet.core.approvals import Ledger
+from placet.core.deciding import contradiction, same_decision
+from placet.core.fold import fold
+from placet.core.log import Log
+from placet.core.state import Call, RunFold
+from placet.core.table import Status
+from placet.decisions import Grant, ItemOrId, Word, find_entry, plain_object, stage_word
+from placet.errors import StaleApproval, UserError
+from placet.events import DecisionMade, Delivery, GrantMade, RunForked, RunStarted, Usage
+from placet.ids import call_id, mint, request_id
+from placet.items import ToolApprovalItem
+from placet.run_config import DEFAULT_MAX_TURNS
+from placet.seal import Keys
+from placet.state_codec import StateDocument, dump_json, dump_text, load_json, load_text, pack_context, unpack_context
+
+T = TypeVar("T")
+ContextSerializer: TypeAlias = Callable[[Any], Mapping[str, Any]]
+ContextDeserializer: TypeAlias = Callable[[Mapping[str, Any]], Any]
+
+NO_CONTEXT = "RunState has no context"
+
+
+class RunState(Generic[T]):
+    """A run at a moment, with what people have decided since."""
+
+    def __init__(
+        self,
+        context: RunContextWrapper[T] | None,
+        original_input: str | Sequence[object],
+        starting_agent: Agent[T],
+        max_turns: int | None = DEFAULT_MAX_TURNS,
+        *,
+        conversation_id: str | None = None,
+        previous_response_id: str | None = None,
+        auto_previous_response_id: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        delivery, server_id = delivery_of(conversation_id, previous_response_id, auto_previous_response_id)
+        started = RunStarted(starting_agent.address, as_input(original_input), max_turns, delivery, server_id)
+        self._log = new_log()
+        self._log.append(*self._log.next_line(round(clock.now(), 3), [started]))
+        self._run = fold([started])
+        self._context = context
+        self._agent = starting_agent
+        self._clock = clock
+        self._made_by_hand = True
+
+    @classmethod
+    def of_run(cls, agent: Agent[T], log: Log, run: RunFold, context: T, clock: Clock) -> RunState[T]:
+        """The state of a run at the end of `log`, whose fold is `run`. Both are the state's own from here on."""
+        state = cls.__new__(cls)
+        state._log = log
+        state._run = run
+        state._agent = agent
+        state._clock = clock
+        state._made_by_hand = False
+        run_ids = (*run.origins, log.run_id)
+        state._context = RunContextWrapper(context, _copied(run.usage), ledger=run.ledger, run_ids=run_ids, clock=clock)
+        return state
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    @property
+    def run_id(self) -> str:
+        return self._log.run_id
+
+    @property
+    def context(self) -> RunContextWrapper[T] | None:
+        """The wrapper whose ledger this state's decisions are in."""
+        return self._context
+
+    @property
+    def has_ended(self) -> bool:
+        return self._run.has_ended
+
+    def get_interruptions(self) -> list[ToolApprovalItem]:
+        """What waits for a person, at any depth, innermost calls themselves; empty when nothing does."""
+        return interruptions_of(self._run, self.run_id, self._agent)
+
+    # -- deciding ---------------------------------------------------------------------------------------------------
+
+    def approve(
+        self,
+        approval_item: ItemOrId,
+        always_approve: bool | Grant = False,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        arguments: Mapping[str, object] | None = None,
+    ) -> None:
+        """Say yes to one call; with `arguments` to a changed one; with `always_approve` to its like in this run."""
+        if arguments is not None:
+            edited = self._checked_edit(approval_item, arguments)
+            word = Word(verdict="edit", always=always_approve, by=by, reason=reason, arguments=edited)
+        else:
+            word = Word(verdict="approve", always=always_approve, by=by, reason=reason)
+        self._say("approve", approval_item, word)
+
+    def reject(
+        self,
+        approval_item: ItemOrId,
+        always_reject: bool | Grant = False,
+        *,
+        rejection_message: str | None = None,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Say no: the call never runs, and the model reads `rejection_message`."""
+        word = Word(verdict="reject", always=always_reject, by=by, reason=reason, message=rejection_message)
+        self._say("reject", approval_item, word)
+
+    def respond(
+        self, approval_item: ItemOrId, output: object, *, by: str | None = None, reason: str | None = None
+    ) -> None:
+        """Answer in the tool's place: the call never runs, and the model reads `output`."""
+        try:
+            answer = plain(output, "output")
+        except NotPlain as error:
+            raise UserError(f"The answer cannot be written as JSON: {error}.") from error
+        self._say(
+            "respond to", approval_item, Word(verdict="respond", by=by, reason=reason, output=_as_model_reads(answer))
+        )
+
+    def _say(self, verb: str, item: ItemOrId, word: Word) -> None:
+        if self._context is None:
+            raise UserError(f"Cannot {verb} tool: {NO_CONTEXT}")
+        run_ids = () if self._made_by_hand else (*self._run.origins, self.run_id)
+        stage_word(self._context._ledger, run_ids, item, word, self._clock)
+
+    def _checked_edit(self, item: ItemOrId, arguments: Mapping[str, object]) -> JsonObject:
+        if self._context is None:
+            raise UserError(f"Cannot approve tool: {NO_CONTEXT}")
+        if self._made_by_hand:
+            raise UserError("Only a call that waits in a run can be edited.")
+        entry = find_entry(self._context._ledger, (*self._run.origins, self.run_id), item)
+        tool = self._agent.tool_named(entry.name)
+        edited = plain_object(arguments, f"The edited arguments of '{entry.name}'")
+        problem = tool.check_arguments(edited) if tool is not None and tool.check_arguments is not None else None
+        if problem is not None:
+            raise UserError(f"The edited arguments do not fit tool '{entry.name}':\n{problem}")
+        return edited
+
+    def merge(self, other: RunState[T]) -> RunState[T]:
+        """Add the other state's decisions to this one. Contradicting ones: an error naming both, and this state is
+        unchanged."""
+        if other.run_id != self.run_id:
+            raise UserError(f"A state of run {other.run_id} cannot be merged into one of run {self.run_id}.")
+        if self._context is None or other._context is None:
+            raise UserError(f"Cannot merge: {NO_CONTEXT}")
+        ledger, theirs = self._context._ledger, other._context._ledger.staged()
+        standing = {fact.call: fact for fact in ledger.staged() if isinstance(fact, DecisionMade)}
+        for fact in theirs:
+            if isinstance(fact, DecisionMade):
+                mine = standing.get(fact.call) or _logged(ledger, fact.call)
+                if mine is not None and not same_decision(mine, fact):
+                    raise StaleApproval(contradiction(mine, fact))
+        decisions = [
+            f for f in theirs if isinstance(f, DecisionMade) and f.call not in standing and not _logged(ledger, f.call)
+        ]
+        ledger.stage(decisions, [fact for fact in theirs if isinstance(fact, GrantMade)])
+        return self
+
+    def fork(self) -> RunState[T]:
+        """An independent run with a new id, from here on. Calls that were started stay so: nothing is done twice."""
+        log = Log(mint("run"), os.urandom(16))
+        for line in self._log.lines:
+            log.adopt(line)
+        forked = RunForked(self.run_id)
+        log.append(*log.next_line(round(self._clock.now(), 3), [forked]))
+        run = self._run.copy()
+        if not run.has_ended:
+            fold([forked], into=run)
+        else:
+            raise UserError("The run has ended: there is nothing left to fork.")
+        context: Any = self._context.context if self._context is not None else None
+        twin: RunState[T] = RunState.of_run(self._agent, log, run, context, self._clock)
+        twin._made_by_hand = self._made_by_hand
+        return twin
+
+    # -- storing ----------------------------------------------------------------------------------------------------
+
+    def to_json(
+        self, *, context_serializer: ContextSerializer | None = None, strict_context: bool = False, key: Keys = None
+    ) -> JsonObject:
+        return dump_json(self._document(context_serializer, strict_context), key)
+
+    def to_string(
+        self, *, context_serializer: ContextSerializer | None = None, strict_context: bool = False, key: Keys = None
+    ) -> str:
+        """The state as text, for any place that keeps text, for as long as it takes. With a key it is sealed."""
+        return dump_text(self._document(context_serializer, strict_context), key)
+
+    @classmethod
+    async def from_json(
+        cls,
+        agent: Agent[T],
+        data: Mapping[str, Any],
+        *,
+        context_override: T | RunContextWrapper[T] | None = None,
+        context_deserializer: ContextDeserializer | None = None,
+        strict_context: bool = False,
+        key: Keys = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> RunState[T]:
+        document = load_json(data, key)
+        return cls._restored(agent, document, context_override, context_deserializer, strict_context, clock)
+
+    @classmethod
+    async def from_string(
+        cls,
+        agent: Agent[T],
+        data: str,
+        *,
+        context_override: T | RunContextWrapper[T] | None = None,
+        context_deserializer: ContextDeserializer | None = None,
+        strict_context: bool = False,
+        key: Keys = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> RunState[T]:
+        """Load a state for today's agent. What cannot be loaded is refused by name, before anything runs."""
+        document = load_text(data, key)
+        return cls._restored(agent, document, context_override, context_deserializer, strict_context, clock)
+
+    def _document(self, serializer: ContextSerializer | None, strict: bool) -> StateDocument:
+        wrapper = self._context
+        packed = pack_context(wrapper.context if wrapper is not None else None, serializer, strict=strict)
+        ledger = wrapper._ledger if wrapper is not None else self._run.ledger
+        return StateDocument(
+            log=self._log,
+            run=self._run,
+            staged=list(ledger.staged()),
+            context=packed,
+            made_by_hand=self._made_by_hand,
+            entries=ledger.entries_by_hand() if self._made_by_hand else [],
+            has_wrapper=wrapper is not None,
+        )
+
+    @classmethod
+    def _restored(
+        cls,
+        agent: Agent[T],
+        document: StateDocument,
+        context_override: T | RunContextWrapper[T] | None,
+        deserializer: ContextDeserializer | None,
+        strict: bool,
+        clock: Clock,
+    ) -> RunState[T]:
+        check_declarations(agent, document.run)
+        if context_override is not None:
+            given = context_override
+            context = given.context if isinstance(given, RunContextWrapper) else given
+        else:
+            context = unpack_context(document.context, deserializer, strict=strict)
+        state = cls.of_run(agent, document.log, document.run, context, clock)
+        state._made_by_hand = document.made_by_hand
+        if document.made_by_hand:
+            state._context = RunContextWrapper(context, _copied(document.run.usage), clock=clock)
+        if not document.has_wrapper:
+            state._context = None
+            return state
+        assert state._context is not None
+        decisions = [fact for fact in document.staged if isinstance(fact, DecisionMade)]
+        grants = [fact for fact in document.staged if isinstance(fact, GrantMade)]
+        state._context._ledger.stage(decisions, grants, document.entries)
+        return state
+
+    def __repr__(self) -> str:
+        waiting = sum(1 for _ in self._run.waiting())
+        return f"RunState(run_id={self.run_id!r}, turn={self._run.turn}, waiting={waiting})"
+
+
+def _copied(usage: Usage) -> Usage:
+    twin = Usage()
+    twin.add(usage)
+    return twin
+
+
+def _logged(ledger: Ledger, call: str) -> DecisionMade | None:
+    entry = ledger.entry(call)
+    return entry.decision if entry is not None else None
+
+
+def _as_model_reads(answer: Json) -> Json:
+    return answer if isinstance(answer, str | list) else encode(answer).decode()
+
+
+def new_log() -> Log:
+    return Log(mint("run"), os.urandom(16))
+
+
+def as_input(given: str | Sequence[object]) -> str | list[JsonObject]:
+    """The input of a run as plain JSON, or UserError naming what cannot be."""
+    if isinstance(given, str):
+        return given
+    try:
+        return [plain_item(item, f"input[{index}]") for index, item in enumerate(given)]
+    except (NotPlain, TypeError) as error:
+        raise UserError(
+            f"The input is a text or a list of items in the shape of the Responses API: {error}."
+        ) from error
+
+
+def delivery_of(
+    conversation_id: str | None, previous_response_id: str | None, auto: bool
+) -> tuple[Delivery, str | None]:
+    """Who keeps the history, and from where on."""
+    if conversation_id is not None:
+        if previous_response_id is not None or auto:
+            raise UserError(
+                "A run continues a conversation (conversation_id) or a response (previous_response_id), not both."
+            )
+        return "conversation", conversation_id
+    if previous_response_id is not None:
+        return "chained", previous_response_id
+    return ("auto", None) if auto else ("own", None)
+
+
+def check_declarations(agent: Agent[Any], run: RunFold) -> None:
+    """Refuse a state whose agent or tools are not there any more, by name."""
+    if run.agent != agent.address:
+        raise UserError(
+            f"The state is of agent '{run.agent}', and '{agent.address}' was given: load it with the former."
+        )
+    for owner, call in run.waiting():
+        if agent.tool_named(call.name) is None:
+            raise UserError(
+                f"Call {call.id} waits for tool '{call.name}', which agent '{owner.response_agent}' no longer has. "
+                "Declare the tool again, or load the state with the version of the code that has it."
+            )
+
+
+def interruptions_of(run: RunFold, run_id: str, agent: Agent[Any]) -> list[ToolApprovalItem]:
+    return [approval_item(owner, call, run_id, agent) for owner, call in run.waiting()]
+
+
+def approval_item(owner: RunFold, call: Call, run_id: str, agent: Agent[Any]) -> ToolApprovalItem:
+    return ToolApprovalItem(
+        agent,
+        dict(call.item),
+        tool_name=call.name,
+        id=call_id(run_id, call.id),
+        kind="in_doubt" if call.status is Status.IN_DOUBT else "approval",
+        request_id=request_id(run_id, call.id, call.request),
+        digest=call.digest,
+        agent_path=owner.response_agent,
+        why=call.why,
+    )

@@ -1,0 +1,71 @@
+"""How a turn and a run end: on to the model, or out with a final output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placet.agent import FunctionToolResult, ToolsToFinalOutputResult
+from placet.codec import Json, NotPlain, plain
+from placet.core.state import Call
+from placet.errors import UserError
+from placet.events import RunEnded
+from placet.items import final_text
+from placet.runtime.frame import Frame, awaited
+from placet.runtime.model_call import ask_model
+from placet.runtime.output import parse_final
+
+_HAS_A_RESULT = frozenset({"finished", "failed", "answered"})
+"""Outcomes whose text may be a final output: those of rejected, denied, expired or superseded calls never are."""
+
+
+async def judge_turn(frame: Frame) -> None:
+    """All calls of the turn have ended. Once, over the outputs in the model's order: is this the end?"""
+    behavior = frame.agent.tool_use_behavior
+    calls = list(frame.run.calls.values())
+    if behavior == "run_llm_again":
+        await ask_model(frame)
+        return
+    if callable(behavior):
+        await frame.journal.commit()
+        verdict: Any = await awaited(behavior(frame.context, [_result(frame, call) for call in calls]))
+        if not isinstance(verdict, ToolsToFinalOutputResult):
+            raise UserError(
+                f"A tool_use_behavior function returns ToolsToFinalOutputResult, not {type(verdict).__name__}."
+            )
+        if verdict.is_final_output:
+            await end_run(frame, _plain_final(verdict.final_output))
+            return
+    else:
+        names = None if behavior == "stop_on_first_tool" else behavior["stop_at_tool_names"]
+        for call in calls:
+            if call.outcome in _HAS_A_RESULT and (names is None or call.name in names):
+                await end_run(frame, call.output)
+                return
+    await ask_model(frame)
+
+
+def _result(frame: Frame, call: Call) -> FunctionToolResult:
+    return FunctionToolResult(
+        frame.tool_named(call.name), call.name, call.output, call.outcome in ("finished", "failed")
+    )
+
+
+def _plain_final(output: Any) -> Json:
+    try:
+        return plain(output, "final_output")
+    except NotPlain as error:
+        raise UserError(f"The final output of a tool_use_behavior function must be plain JSON: {error}.") from error
+
+
+async def conclude_run(frame: Frame) -> None:
+    """The model answered without asking for anything."""
+    await end_run(frame, final_text(frame.run.last_output) or "")
+
+
+async def end_run(frame: Frame, output: Json) -> None:
+    if frame.all_hooks:
+        await frame.journal.commit()
+        value = parse_final(frame.agent.output_type, output)[0] if isinstance(output, str) else output
+        for hooks in frame.all_hooks:
+            await hooks.on_agent_end(frame.context, frame.agent, value)
+    frame.note(RunEnded(output))

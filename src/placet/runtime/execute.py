@@ -1,0 +1,293 @@
+"""Execution: claim, run, record. What runs is what was approved, checked at the last moment before the claim."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from placet.codec import Json, JsonObject, parse_arguments
+from placet.context import ToolContext
+from placet.core.state import Call
+from placet.core.table import Status
+from placet.decisions import canonical_text
+from placet.errors import PlacetError, ToolError, ToolOutputError, ToolTimeoutError, UserError
+from placet.events import CallEnded, CallHeld, CallInDoubt, CallsStarted, Outcome
+from placet.ids import call_id
+from placet.run_config import ToolErrorFormatterArgs
+from placet.runtime.frame import Frame, Job, awaited
+from placet.runtime.gating import digest_now
+from placet.runtime.output import as_tool_output
+from placet.tool import CannotTell, DidNotHappen, Happened, default_tool_error_function
+
+NOT_APPROVED = "Tool execution was not approved."
+GIVEN_UP = "It is unknown whether this tool ran: it was interrupted, and a reviewer decided not to run it again."
+
+
+# -- decided calls that have no body to run ----------------------------------------------------------------------------
+
+
+async def conclude_calls(frame: Frame, calls: list[Call]) -> None:
+    """Give rejected, answered and given-up calls the one output that the model reads."""
+    for call in calls:
+        match call.status:
+            case Status.REJECTED:
+                frame.note(CallEnded(call.id, "rejected", await _rejection_text(frame, call)))
+            case Status.ANSWERED:
+                frame.note(CallEnded(call.id, "answered", call.decision.output if call.decision is not None else None))
+            case _:
+                message = call.decision.message if call.decision is not None else None
+                frame.note(CallEnded(call.id, "failed", GIVEN_UP if message is None else message))
+
+
+async def _rejection_text(frame: Frame, call: Call) -> str:
+    """The decision's own message (an empty one counts; a grant's came with the decision), then the formatter's, then
+    ours."""
+    if call.decision is not None and call.decision.message is not None:
+        return call.decision.message
+    formatter = frame.config.tool_error_formatter
+    if formatter is None:
+        return NOT_APPROVED
+    await frame.journal.commit()  # user code may take for ever
+    args = ToolErrorFormatterArgs("approval_rejected", "function", call.name, call.label, NOT_APPROVED, frame.context)
+    return await awaited(formatter(args)) or NOT_APPROVED
+
+
+# -- calls that may run ------------------------------------------------------------------------------------------------
+
+
+async def start_calls(frame: Frame, calls: list[Call]) -> None:
+    """Claim the calls, then run them side by side: all at once, or as many as the configuration allows."""
+    jobs = [job for call in calls if (job := _job(frame, call)) is not None]
+    limit = frame.config.max_tool_concurrency
+    free = len(jobs) if limit is None else max(0, limit - len(frame.tasks))
+    frame.at_work.update(job.call.id for job in jobs)
+    frame.queue.extend(jobs[free:])
+    await _run_side_by_side(frame, jobs[:free])
+
+
+async def _run_side_by_side(frame: Frame, jobs: list[Job]) -> None:
+    if not jobs:
+        return
+    frame.note(CallsStarted([job.call.id for job in jobs]))
+    await frame.journal.commit()  # the claims are durable before the first effect
+    for job in jobs:
+        frame.at_work.add(job.call.id)
+        frame.tasks.add(asyncio.create_task(_work(frame, job)))
+
+
+def _job(frame: Frame, call: Call) -> Job | None:
+    """What would run, if it is still what was approved. If it is not, the call is asked about anew and does not run."""
+    tool = frame.tool_named(call.name)
+    if tool is None:
+        if call.status is Status.CLEARED:
+            raise UserError(f"Call {call.id} is to be run again, and tool '{call.name}' is gone: declare it again.")
+        frame.note(CallEnded(call.id, "denied", f"Tool '{call.name}' not found."))
+        return None
+    decision = call.decision
+    if call.status is Status.ALLOWED or decision is None:
+        return Job(call, tool, call.arguments)
+    digest = digest_now(frame.run, call, tool)
+    if digest != decision.digest:
+        why = "what was approved is not what would run now: the tool or its arguments changed in between"
+        kind = CallInDoubt if call.status is Status.CLEARED else CallHeld
+        frame.note(kind(call.id, digest, tool.identity, tool.fingerprint, why))
+        return None
+    return Job(call, tool, call.arguments if decision.arguments is None else canonical_text(decision.arguments))
+
+
+async def _work(frame: Frame, job: Job) -> None:
+    """One place at work: run a body, record it, take the next call that waits for a place."""
+    try:
+        while True:
+            try:
+                await _run_body(frame, job)
+            finally:
+                frame.at_work.discard(job.call.id)
+                frame.news.set()
+            if not frame.queue:
+                return
+            job = frame.queue.popleft()
+            frame.note(CallsStarted([job.call.id]))
+            await frame.journal.commit()
+    except BaseException as error:  # noqa: BLE001  # the drive raises it, once the siblings are done
+        frame.failures.append(error)
+        frame.at_work.difference_update(waiting.call.id for waiting in frame.queue)
+        frame.queue.clear()
+    finally:
+        task = asyncio.current_task()
+        assert task is not None
+        frame.tasks.discard(task)
+
+
+async def _run_body(frame: Frame, job: Job) -> None:
+    ctx = tool_context(frame, job)
+    outcome: Outcome = "finished"
+    failure: BaseException | None = None
+    try:
+        for hooks in frame.all_hooks:
+            await hooks.on_tool_start(ctx, frame.agent, job.tool)
+        value = await _invoke(job, ctx)
+        output = as_tool_output(job.tool.name, value, frame.config.limits.output)
+    except asyncio.CancelledError:
+        if frame.is_stopping:
+            raise  # the drive was cancelled: nobody knows how far the body got
+        outcome, output = "failed", f"Tool '{job.tool.name}' was cancelled."
+    except Exception as error:  # noqa: BLE001  # a tool's failure is data for the model
+        outcome = "failed"
+        output, failure = await _failure_text(job, ctx, error)
+    frame.note(CallEnded(job.call.id, outcome, _with_edit_note(job, output)))
+    if failure is not None:
+        raise failure
+    for hooks in frame.all_hooks:
+        await hooks.on_tool_end(ctx, frame.agent, job.tool, output)
+
+
+async def _invoke(job: Job, ctx: ToolContext[Any]) -> object:
+    if job.tool.timeout is None:
+        return await job.tool.on_invoke_tool(ctx, job.arguments)
+    scope = asyncio.timeout(job.tool.timeout)
+    try:
+        async with scope:
+            return await job.tool.on_invoke_tool(ctx, job.arguments)
+    except TimeoutError as error:
+        if not scope.expired():
+            raise
+        raise ToolTimeoutError(
+            f"Tool '{job.tool.name}' timed out after {job.tool.timeout:g} seconds. It may or may not have taken effect."
+        ) from error
+
+
+async def _failure_text(job: Job, ctx: ToolContext[Any], error: Exception) -> tuple[str, BaseException | None]:
+    """What the model reads of a failed body, and the error that ends the drive, if the tool wants that."""
+    describe = job.tool.failure_error_function
+    if describe is not None:
+        try:
+            return str(await awaited(describe(ctx, error))), None
+        except Exception as second:  # noqa: BLE001  # recorded first, raised then
+            return default_tool_error_function(ctx, error), second
+    if isinstance(error, PlacetError):
+        return default_tool_error_function(ctx, error), error
+    failure = ToolError(f"Error running tool '{job.tool.name}': {error}")
+    failure.__cause__ = error
+    return default_tool_error_function(ctx, error), failure
+
+
+def _with_edit_note(job: Job, output: Json) -> Json:
+    """After an edit the output begins with one line that says so: the model should not think that its own call ran."""
+    decision = job.call.decision
+    if decision is None or decision.verdict != "edit":
+        return output
+    note = f"A reviewer changed the arguments of this call to: {job.arguments}"
+    return f"{note}\n{output}" if isinstance(output, str) else [{"type": "input_text", "text": note}, *_parts(output)]
+
+
+def _parts(output: Json) -> list[Json]:
+    return output if isinstance(output, list) else [output]
+
+
+def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
+    shared = frame.context
+    return ToolContext(
+        shared.context,
+        shared.usage,
+        tool_name=job.tool.name,
+        tool_call_id=job.call.label or job.call.sent_label,
+        tool_arguments=job.arguments,
+        tool_call=job.call.item,
+        call=call_id(frame.run_id, job.call.id),
+        attempt=max(1, job.call.attempts),
+        agent=frame.agent,
+        ledger=shared._ledger,
+        run_ids=shared._run_ids,
+        clock=shared._clock,
+    )
+
+
+async def await_bodies(frame: Frame) -> None:
+    """Wait until all bodies have ended, or somebody decides something. What has ended is made durable at once."""
+    while frame.at_work and not frame.run.ledger.has_staged():
+        await frame.news.wait()
+        frame.news.clear()
+        if frame.at_work:
+            await frame.journal.commit()
+
+
+# -- calls whose worker is gone ----------------------------------------------------------------------------------------
+
+
+async def recover_calls(frame: Frame, calls: list[Call]) -> None:
+    """Somebody claimed these and is gone. Each tool's contract says what to do; without one, a person is asked."""
+    for call in calls:
+        tool = frame.tool_named(call.name)
+        if tool is None:
+            raise UserError(
+                f"Call {call.id} was interrupted, and tool '{call.name}' is gone: declare it again to recover it."
+            )
+        edited = call.decision.arguments if call.decision is not None else None
+        job = Job(call, tool, call.arguments if edited is None else canonical_text(edited))
+        if tool.recovery == "retry":
+            await _run_side_by_side(frame, [job])
+        elif tool.recovery == "ask":
+            frame.note(in_doubt(frame, job, "its worker is gone, and nobody knows whether it happened"))
+        else:
+            await _reconcile(frame, job, edited or parse_arguments(call.arguments) or {})
+
+
+async def _reconcile(frame: Frame, job: Job, arguments: JsonObject) -> None:
+    assert callable(job.tool.recovery)
+    await frame.journal.commit()
+    try:
+        found = await awaited(job.tool.recovery(tool_context(frame, job), arguments))
+    except Exception as error:  # noqa: BLE001  # whoever cannot find out leaves it to a person
+        frame.note(in_doubt(frame, job, f"its recovery function raised {type(error).__name__}: {error}"))
+        return
+    match found:
+        case Happened(value):
+            frame.note(_as_found(frame, job, value))
+        case DidNotHappen():
+            await _run_side_by_side(frame, [job])
+        case CannotTell():
+            frame.note(in_doubt(frame, job, "its recovery function could not find out whether it happened"))
+        case _:
+            frame.note(in_doubt(frame, job, f"its recovery function answered {type(found).__name__}"))
+
+
+def _as_found(frame: Frame, job: Job, value: object) -> CallEnded:
+    try:
+        output = as_tool_output(job.tool.name, value, frame.config.limits.output)
+    except ToolOutputError as error:
+        return CallEnded(job.call.id, "failed", _with_edit_note(job, str(error)))
+    return CallEnded(job.call.id, "finished", _with_edit_note(job, output))
+
+
+def in_doubt(frame: Frame, job: Job, why: str) -> CallInDoubt:
+    return CallInDoubt(
+        job.call.id, digest_now(frame.run, job.call, job.tool), job.tool.identity, job.tool.fingerprint, why
+    )
+
+
+async def finish_bodies(frame: Frame) -> None:
+    """Begin nothing more, and let what runs come to its end: an error elsewhere is no reason to leave effects in
+    doubt."""
+    frame.queue.clear()
+    if frame.tasks:
+        await asyncio.wait(list(frame.tasks))
+
+
+async def abandon_bodies(frame: Frame, why: str) -> None:
+    """Stop what runs. A body that was stopped is in doubt, unless its contract knows what to do at the next drive."""
+    frame.is_stopping = True
+    tasks = list(frame.tasks)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+    for call in frame.run.calls.values():
+        tool = frame.tool_named(call.name)
+        if (
+            call.status is Status.STARTED
+            and call.id not in frame.run.children
+            and tool is not None
+            and tool.recovery == "ask"
+        ):
+            frame.note(in_doubt(frame, Job(call, tool, call.arguments), why))

@@ -1,0 +1,118 @@
+"""One run (or nested run) being driven: what its steps share while they work. Nothing here outlives the drive."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from placet.agent import Agent
+from placet.context import RunContextWrapper
+from placet.core.approvals import Ledger
+from placet.core.state import Call, RunFold
+from placet.errors import UserError
+from placet.lifecycle import RunHooks
+from placet.ports import Model
+from placet.run_config import RunConfig
+from placet.runtime.journal import Journal
+from placet.runtime.stream import Feed
+from placet.tool import Tool
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A call that may run, with its tool and the arguments that run."""
+
+    call: Call
+    tool: Tool
+    arguments: str
+
+
+async def awaited(value: V | Awaitable[V]) -> V:
+    """What user code gave, whether it was a coroutine function or not."""
+    return await value if inspect.isawaitable(value) else value
+
+
+class Frame:
+    def __init__(
+        self,
+        journal: Journal,
+        path: str,
+        agent: Agent[Any],
+        context: RunContextWrapper[Any],
+        config: RunConfig,
+        hooks: RunHooks[Any] | None,
+        feed: Feed | None,
+        resend: bool | None = None,
+        by_hand: Ledger | None = None,
+    ) -> None:
+        self.journal = journal
+        self.path = path
+        self.agent = agent
+        self.context = context
+        self.config = config
+        self.hooks = hooks
+        self.feed = feed
+        self.resend = resend
+        """What a person said about a request that may or may not have been taken: send it again, or not."""
+        self.by_hand = by_hand
+        """Decisions that were made before the run began, on a wrapper that belonged to no run."""
+        self.at_work: set[str] = set()
+        """The calls whose bodies run now, or wait for a place to run."""
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.queue: deque[Job] = deque()
+        """Calls that wait for a place."""
+        self.is_stopping = False
+        self.stop_after_turn = False
+        self.news = asyncio.Event()
+        """A body has ended, or somebody has decided something."""
+        self.failures: list[BaseException] = []
+        """Errors of bodies and hooks that end the drive, once the siblings are done."""
+
+    @property
+    def run(self) -> RunFold:
+        run = self.journal.run
+        found = run if not self.path else run.find(self.path)
+        assert found is not None, "a frame is made for a run that is in the log"
+        return found
+
+    @property
+    def run_id(self) -> str:
+        return self.journal.log.run_id
+
+    def note(self, *facts: Any) -> None:  # Any: the journal says which facts there are
+        self.journal.note(self.path, *facts)
+
+    def tool_named(self, name: str) -> Tool | None:
+        return self.agent.tool_named(name)
+
+    async def enabled_tools(self) -> list[Tool]:
+        return [tool for tool in self.agent.tools if tool.is_enabled is True or await self._is_enabled(tool)]
+
+    async def _is_enabled(self, tool: Tool) -> bool:
+        rule = tool.is_enabled
+        return rule if isinstance(rule, bool) else await awaited(rule(self.context, self.agent)) is True
+
+    @property
+    def model(self) -> Model:
+        found = self.config.model or self.agent.model
+        if found is None or isinstance(found, str):
+            raise UserError(
+                f"Agent '{self.agent.name}' has "
+                + (
+                    "no model"
+                    if found is None
+                    else f"the model '{found}', and no provider is installed that knows names"
+                )
+                + ": pass an object with get_response and stream_response, as Agent(model=…) or RunConfig(model=…)."
+            )
+        return found
+
+    @property
+    def all_hooks(self) -> list[RunHooks[Any]]:
+        return [hooks for hooks in (self.hooks, self.agent.hooks) if hooks is not None]

@@ -1,0 +1,151 @@
+"""The gate at work: asks each tool's rule about its call, and each standing decision about what must wait."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from placet.codec import parse_arguments
+from placet.core.approvals import Entry
+from placet.core.deciding import facts_to_append, same_arguments
+from placet.core.gate import Ask, Free, digest_of, judge_answer, newest_grant
+from placet.core.state import Call, RunFold
+from placet.core.table import Status
+from placet.decisions import label_key
+from placet.errors import ModelBehaviorError
+from placet.events import CallEnded, CallHeld, CallsAllowed, DecisionMade, GrantMade
+from placet.runtime.frame import Frame, awaited
+from placet.tool import Tool
+
+
+async def gate_calls(frame: Frame, calls: list[Call]) -> None:
+    """Judge calls that nobody has judged. Only an explicit «no approval needed» lets one run."""
+    tools = {tool.name: tool for tool in await frame.enabled_tools()}
+    if any(callable(tool.needs_approval) for tool in map(tools.get, (call.name for call in calls)) if tool is not None):
+        await frame.journal.commit()  # rules are user code: the response is safe before they are asked
+        verdicts = await asyncio.gather(*(_judge(frame, call, tools.get(call.name)) for call in calls))
+    else:
+        verdicts = [_judge_plainly(frame, call, tools.get(call.name)) for call in calls]
+    allowed = [call.id for call, verdict in zip(calls, verdicts, strict=True) if isinstance(verdict, Free)]
+    if allowed:
+        frame.note(CallsAllowed(allowed))
+    held = [call for call, verdict in zip(calls, verdicts, strict=True) if isinstance(verdict, Ask)]
+    for call, verdict in zip(calls, verdicts, strict=True):
+        if isinstance(verdict, Ask):
+            frame.note(hold(frame, call, tools[call.name], verdict.why))
+        elif isinstance(verdict, str):
+            frame.note(CallEnded(call.id, "denied", verdict))
+    if held:
+        _apply_words_by_hand(frame, held)
+        await decide_by_grants(frame)
+
+
+def _judge_plainly(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | str:
+    """The verdict where no predicate has to be asked; a text is a denial that the model reads."""
+    if tool is None:
+        message = f"Tool '{call.name}' not found."
+        if frame.config.tool_not_found_behavior == "raise_error":
+            raise ModelBehaviorError(message)
+        return message
+    limit = frame.config.limits.argument
+    if len(call.arguments) > limit:
+        return f"The arguments of tool '{call.name}' are larger than the limit of {limit} bytes."
+    return judge_answer(tool.needs_approval)
+
+
+async def _judge(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | str:
+    if tool is None or isinstance(tool.needs_approval, bool):
+        return _judge_plainly(frame, call, tool)
+    arguments = parse_arguments(call.arguments)
+    if arguments is None:
+        return Ask("its arguments are not one JSON object, so its rule could not judge them")
+    try:
+        return judge_answer(await awaited(tool.needs_approval(frame.context, arguments, call.label or call.id)))
+    except Exception as error:  # noqa: BLE001  # a rule that fails asks a person
+        return Ask(f"its rule raised {type(error).__name__}: {error}")
+
+
+def hold(frame: Frame, call: Call, tool: Tool, why: str | None) -> CallHeld:
+    return CallHeld(call.id, digest_now(frame.run, call, tool), tool.identity, tool.fingerprint, why)
+
+
+def digest_now(run: RunFold, call: Call, tool: Tool) -> str:
+    """The digest of what would run at this moment: today's tool, and the arguments that stand in the log (or in the
+    edit)."""
+    edited = call.decision.arguments if call.decision is not None else None
+    arguments = edited if edited is not None else parse_arguments(call.arguments)
+    shown = call.arguments if arguments is None else arguments
+    return digest_of(run.path, run.response_agent, tool.identity, tool.fingerprint, shown)
+
+
+async def decide_by_grants(frame: Frame) -> None:
+    """Let standing decisions decide what waits, here and in nested runs.
+
+    Each use is a decision of its own in the log.
+    """
+    root = frame.journal.run
+    for run in list(root.family()):
+        waiting = [call for call in run.calls.values() if call.status is Status.HELD]
+        if not waiting:
+            continue
+        standing = list(await frame.journal.store.standing_grants(run.response_agent))
+        for call in waiting if standing or root.ledger.grants() else ():
+            await _decide_by_grant(frame, run, call, standing)
+
+
+async def _decide_by_grant(frame: Frame, run: RunFold, call: Call, standing: list[GrantMade]) -> None:
+    entry, ledger, now = frame.run.ledger.entry(call.id), frame.run.ledger, frame.journal.now()
+    assert entry is not None, "a held call is in the ledger"
+    arguments = parse_arguments(call.arguments)
+    known = {grant.id for grant in standing}
+    candidates = [*standing, *(grant for grant in ledger.grants() if grant.id not in known)]
+    while candidates:
+        grant = newest_grant(
+            candidates, ledger, run.path, run.response_agent, entry.tool, entry.fingerprint, arguments, now
+        )
+        if grant is None:
+            return
+        if grant.scope == "run" or await frame.journal.store.use_grant(grant, f"{frame.run_id}:{call.id}"):
+            frame.journal.note(run.path, _by_grant(grant, entry, now))
+            return
+        candidates.remove(grant)
+
+
+def _by_grant(grant: GrantMade, entry: Entry, now: float) -> DecisionMade:
+    return DecisionMade(
+        call=entry.call,
+        request=entry.request,
+        digest=entry.digest,
+        verdict=grant.verdict,
+        by=grant.by,
+        at=now,
+        reason=grant.reason,
+        message=grant.message,
+        grant=grant.id,
+    )
+
+
+async def absorb_decisions(frame: Frame) -> None:
+    """Append what people said since the last look: on the context of the running run, or by hand before it began."""
+    root = frame.journal.run
+    if not root.ledger.has_staged():
+        return
+    facts = facts_to_append(root, root.ledger.staged())
+    frame.journal.note_all(facts)
+    if any(isinstance(fact, GrantMade) for fact in facts):
+        await decide_by_grants(frame)
+
+
+def _apply_words_by_hand(frame: Frame, held: list[Call]) -> None:
+    """Decisions that were made before the run, on a wrapper that belonged to none: they name their call by label, tool
+    and arguments."""
+    if frame.by_hand is None or frame.path:
+        return
+    for call in held:
+        word = frame.by_hand.word_by_hand(label_key(call.name, call.label), call.name)
+        if word is None:
+            continue
+        about, decided = word
+        if about is None or same_arguments(about.arguments, call.arguments):
+            frame.note(msgspec.structs.replace(decided, call=call.id, request=call.request, digest=call.digest))

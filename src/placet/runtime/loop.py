@@ -1,0 +1,85 @@
+"""Start reading here: the loop. It asks what is next, has it done, and asks again; `run`, `run_sync`, `run_streamed`
+and resumption are callers of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import assert_never
+
+from placet.core.next_step import (
+    AdvanceCalls,
+    AskModel,
+    AwaitBodies,
+    ConcludeRun,
+    GateCalls,
+    JudgeTurn,
+    RecoverCalls,
+    SettleRequest,
+    Stop,
+    WaitForPeople,
+    next_step,
+)
+from placet.runtime.ending import conclude_run, judge_turn
+from placet.runtime.execute import (
+    abandon_bodies,
+    await_bodies,
+    conclude_calls,
+    finish_bodies,
+    recover_calls,
+    start_calls,
+)
+from placet.runtime.frame import Frame
+from placet.runtime.gating import absorb_decisions, gate_calls
+from placet.runtime.model_call import ask_model, settle_request
+
+
+async def drive(frame: Frame) -> None:
+    """Go on until the run has ended or everything that could go on waits for people."""
+    while True:
+        await absorb_decisions(frame)
+        match next_step(frame.run, frame.at_work):
+            case GateCalls(calls):
+                await gate_calls(frame, calls)
+            case AdvanceCalls(runnable, concludable):
+                await conclude_calls(frame, concludable)
+                await start_calls(frame, runnable)
+            case AwaitBodies():
+                await await_bodies(frame)
+                _raise_failures(frame)
+            case RecoverCalls(calls):
+                await recover_calls(frame, calls)
+            case JudgeTurn() | AskModel() | SettleRequest() if frame.stop_after_turn:
+                return await frame.journal.commit()
+            case JudgeTurn():
+                await judge_turn(frame)
+            case AskModel():
+                await ask_model(frame)
+            case SettleRequest():
+                await settle_request(frame)
+            case ConcludeRun():
+                await conclude_run(frame)
+            case WaitForPeople() | Stop():
+                return await frame.journal.commit()
+            case never:
+                assert_never(never)
+
+
+def _raise_failures(frame: Frame) -> None:
+    """A body's or a hook's error ends the drive, but not before its siblings are done and recorded."""
+    if frame.failures and not frame.at_work:
+        raise frame.failures[0]
+
+
+async def drive_safely(frame: Frame) -> None:
+    """Drive; whatever ends the drive, leave a log that can be gone on from."""
+    try:
+        await drive(frame)
+    except asyncio.CancelledError:
+        await abandon_bodies(frame, "the run was cancelled while it ran")
+        await frame.journal.commit()
+        raise
+    except Exception:
+        await finish_bodies(frame)
+        await frame.journal.commit()
+        raise

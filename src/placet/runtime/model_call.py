@@ -1,0 +1,154 @@
+"""Asking the model: what is unsent goes out, the answer acknowledges it, and nobody guesses what became of a lost
+request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placet.codec import JsonObject, NotPlain, plain_item
+from placet.core.delivery import outgoing
+from placet.core.plan import is_call, problem_with
+from placet.errors import DeliveryUnknown, MaxTurnsExceeded, ModelBehaviorError, RequestNotTaken
+from placet.events import (
+    RequestLost,
+    RequestRefused,
+    RequestSent,
+    RequestSettled,
+    ResponseReceived,
+    ResponseUnusable,
+    Usage,
+)
+from placet.items import ModelResponse, final_text
+from placet.ports import ModelRequest, Reconciled, ToolSpec
+from placet.runtime.frame import Frame, awaited
+from placet.runtime.output import output_schema, parse_final
+
+
+async def ask_model(frame: Frame) -> None:
+    run = frame.run
+    if run.max_turns is not None and run.turn >= run.max_turns:
+        raise MaxTurnsExceeded(
+            f"The run used up its {run.max_turns} turns. Resume its state with a larger max_turns to go on."
+        )
+    request = await _prepare(frame)
+    frame.note(RequestSent())
+    await frame.journal.commit()
+    try:
+        response = await _send(frame, request)
+    except RequestNotTaken as error:
+        frame.note(RequestRefused(_brief(error)))
+        raise
+    except Exception as error:
+        frame.note(RequestLost(_brief(error)))
+        await frame.journal.commit()
+        if run.delivery != "conversation" or not await _settle_by_looking(frame, request, error):
+            raise
+        return
+    await _receive(frame, response)
+
+
+async def _prepare(frame: Frame) -> ModelRequest:
+    agent = frame.agent
+    if callable(agent.instructions) or frame.all_hooks:
+        await frame.journal.commit()  # user code may take for ever: what happened is safe first
+    instructions = agent.instructions
+    prompt = await awaited(instructions(frame.context, agent)) if callable(instructions) else instructions
+    tools = await frame.enabled_tools()
+    out = outgoing(frame.run)
+    for hooks in frame.all_hooks:
+        await hooks.on_llm_start(frame.context, agent, prompt, out.items)
+    return ModelRequest(
+        input=out.items,
+        system_instructions=prompt,
+        tools=[ToolSpec(t.name, t.description, t.params_json_schema, t.strict_json_schema) for t in tools],
+        model_settings=agent.model_settings.resolve(frame.config.model_settings),
+        output_schema=output_schema(agent.output_type),
+        previous_response_id=out.previous_response_id,
+        conversation_id=out.conversation_id,
+    )
+
+
+async def _send(frame: Frame, request: ModelRequest) -> ModelResponse:
+    if frame.feed is None:
+        return await frame.model.get_response(request)
+    response: ModelResponse | None = None
+    async for part in frame.model.stream_response(request):
+        if isinstance(part, ModelResponse):
+            response = part
+        else:
+            await frame.feed.raw(part)
+    if response is None:
+        raise ConnectionError("The model's stream ended before its response was complete.")
+    return response
+
+
+async def _receive(frame: Frame, response: ModelResponse) -> None:
+    output, problem = _as_output(frame, response)
+    if problem is not None:
+        frame.note(ResponseUnusable(_response_id(response), problem))
+        raise ModelBehaviorError(f"The model's response cannot be used: {problem}.")
+    frame.note(ResponseReceived(_response_id(response), output, response.usage))
+    if frame.all_hooks:
+        await frame.journal.commit()
+        for hooks in frame.all_hooks:
+            await hooks.on_llm_end(frame.context, frame.agent, response)
+
+
+def _response_id(response: Any) -> str | None:
+    found = getattr(response, "response_id", None)
+    return found if isinstance(found, str) else None
+
+
+def _as_output(frame: Frame, response: object) -> tuple[list[JsonObject], str | None]:
+    """The output as plain items, or the reason why no run can go on with it."""
+    if not isinstance(response, ModelResponse) or not isinstance(response.usage, Usage):
+        return [], f"it is a {type(response).__name__} and not a ModelResponse with a Usage"
+    given: object = response.output
+    if not isinstance(given, list):
+        return [], f"its output is a {type(given).__name__} and not a list of items"
+    try:
+        output = [plain_item(item, f"output[{index}]") for index, item in enumerate(given)]
+    except (NotPlain, TypeError, ValueError) as error:
+        return [], str(error)
+    problem = problem_with(output)
+    if problem is None and not any(map(is_call, output)):
+        text = final_text(output)
+        problem = (
+            "it holds neither a message nor a call" if text is None else parse_final(frame.agent.output_type, text)[1]
+        )
+    return output, problem
+
+
+def _brief(error: Exception) -> str:
+    """What the log says of an error: its type. Messages of providers may hold what nobody wants stored."""
+    return type(error).__name__
+
+
+# -- a request whose fate is unknown, in a conversation that the server keeps
+# -------------------------------------------
+
+
+async def settle_request(frame: Frame) -> None:
+    """Find out, or be told, whether the conversation took the last request; otherwise stop and say so."""
+    if frame.resend is not None:
+        frame.note(RequestSettled(taken=not frame.resend, by="resend"))
+        frame.resend = None
+        return
+    out = outgoing(frame.run)
+    await _settle_by_looking(frame, ModelRequest(input=out.items, conversation_id=out.conversation_id), None)
+
+
+async def _settle_by_looking(frame: Frame, request: ModelRequest, cause: Exception | None) -> bool:
+    """Ask the conversation itself. True: the answer was found there, and the run goes on. Unknown: DeliveryUnknown."""
+    look = getattr(frame.model, "find_request", None)
+    found: Reconciled | None = await look(request) if look is not None else None
+    if found is None:
+        raise DeliveryUnknown(
+            "Nobody knows whether the conversation took the last request. Look there, then resume the state with "
+            "resend=True (it was not taken: send it again) or resend=False (it was taken)."
+        ) from cause
+    if found.response is not None:
+        await _receive(frame, found.response)
+        return True
+    frame.note(RequestSettled(taken=found.taken))
+    return False

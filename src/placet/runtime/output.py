@@ -1,0 +1,81 @@
+"""What comes out: tool results as the model reads them, and the final output as the caller wants it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from placet.codec import Json, encode
+from placet.errors import ToolOutputError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+def as_tool_output(tool_name: str, value: object, limit: int) -> Json:
+    """What a tool returned as the model reads it: text as it is, content parts as they are, everything else as JSON
+    text."""
+    if isinstance(value, str) and value.isascii():
+        output: Json = value
+    else:
+        output = _converted(tool_name, value)
+    if len(output) > limit if isinstance(output, str) else len(encode(output)) > limit:
+        raise ToolOutputError(f"Tool '{tool_name}' ran, and its output is larger than the limit of {limit} bytes.")
+    return output
+
+
+def _converted(tool_name: str, value: object) -> Json:
+    try:
+        if isinstance(value, str):
+            value.encode()
+            return value
+        found = _jsonable(value)
+        return found if _is_content(found) else encode(found).decode()
+    except (
+        Exception
+    ) as error:  # whatever a foreign object's conversion raises: the effect has happened and must be recorded
+        raise ToolOutputError(
+            f"Tool '{tool_name}' ran, but what it returned (a {type(value).__name__}) cannot be turned into JSON: "
+            "return a text, plain data, a dataclass or a pydantic model."
+        ) from error
+
+
+def _jsonable(value: object) -> Json:
+    import pydantic_core
+
+    return pydantic_core.to_jsonable_python(value)
+
+
+def _is_content(value: object) -> bool:
+    """Whether this is a list of content parts (text, images, files) that models read as such."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(part, Mapping) and str(part.get("type", "")).startswith("input_") for part in value)
+    )
+
+
+def parse_final(output_type: type[Any] | None, text: str) -> tuple[Any, str | None]:
+    """The final output as its type, and what is wrong with it (or None)."""
+    if output_type is None or output_type is str:
+        return text, None
+    import pydantic
+
+    try:
+        return _adapter(output_type).validate_json(text), None  # type: ignore[arg-type]  # types are hashable
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
+        return None, f"it is not the JSON that the agent's output_type asks for ({where}: {first['msg']})"
+
+
+def output_schema(output_type: type[Any] | None) -> Mapping[str, object] | None:
+    return None if output_type is None or output_type is str else _adapter(output_type).json_schema()  # type: ignore[arg-type]  # the same
+
+
+@functools.lru_cache(maxsize=256)
+def _adapter(output_type: Any) -> TypeAdapter[Any]:  # Any: whatever pydantic takes for a type
+    import pydantic
+
+    return pydantic.TypeAdapter(output_type)

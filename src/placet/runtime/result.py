@@ -1,0 +1,170 @@
+"""What a run gives back: its items, its output, what waits, and its state."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator
+from typing import Any, Literal, TypeVar
+
+from placet.agent import Agent
+from placet.clock import Clock
+from placet.codec import JsonObject
+from placet.context import RunContextWrapper
+from placet.core.log import Log
+from placet.core.state import RunFold
+from placet.errors import UserError
+from placet.items import ModelResponse, RunItem, ToolApprovalItem
+from placet.run_state import RunState, interruptions_of
+from placet.runtime.frame import Frame
+from placet.runtime.output import parse_final
+from placet.runtime.render import items_of, responses_of
+from placet.runtime.stream import Feed, StreamEvent
+
+V = TypeVar("V")
+
+
+class RunResult:
+    """A run as it stood when the drive ended: finished, or waiting for people."""
+
+    def __init__(
+        self, agent: Agent[Any], log: Log, run: RunFold, context: RunContextWrapper[Any], clock: Clock
+    ) -> None:
+        self._agent = agent
+        self._log = log
+        self._run = run
+        self._clock = clock
+        self.context_wrapper = context
+
+    @property
+    def run_id(self) -> str:
+        return self._log.run_id
+
+    @functools.cached_property
+    def interruptions(self) -> list[ToolApprovalItem]:
+        """What waits for a person; empty when the run has ended."""
+        return interruptions_of(self._run, self.run_id, self._agent)
+
+    @functools.cached_property
+    def final_output(self) -> Any:
+        """The output of the run, as the agent's output_type; None while the run waits."""
+        if not self._run.has_ended:
+            return None
+        output = self._run.final_output
+        return parse_final(self._agent.output_type, output)[0] if isinstance(output, str) else output
+
+    def final_output_as(self, cls: type[V], raise_if_incorrect_type: bool = False) -> V:
+        if raise_if_incorrect_type and not isinstance(self.final_output, cls):
+            raise TypeError(f"The final output is a {type(self.final_output).__name__}, not a {cls.__name__}.")
+        return self.final_output  # type: ignore[no-any-return]  # the caller says what it is
+
+    @functools.cached_property
+    def input(self) -> list[JsonObject]:
+        return self._run.history[: self._run.input_length]
+
+    @functools.cached_property
+    def new_items(self) -> list[RunItem]:
+        """All that the run produced so far, from its beginning."""
+        return items_of(self._log, self._agent)
+
+    @functools.cached_property
+    def raw_responses(self) -> list[ModelResponse]:
+        return responses_of(self._log)
+
+    @property
+    def last_response_id(self) -> str | None:
+        return self._run.last_response_id
+
+    @property
+    def last_agent(self) -> Agent[Any]:
+        return self._agent
+
+    def to_input_list(self) -> list[JsonObject]:
+        """The whole conversation as items: the input of a next run."""
+        return list(self._run.history)
+
+    def to_state(self) -> RunState[Any]:
+        """A snapshot. Deciding on it changes neither this result nor another snapshot."""
+        run = self._run.copy()
+        return RunState.of_run(self._agent, self._log, run, self.context_wrapper.context, self._clock)
+
+    def __repr__(self) -> str:
+        state = f"final_output={self.final_output!r}" if self._run.has_ended else f"waiting={len(self.interruptions)}"
+        return f"{type(self).__name__}(run_id={self.run_id!r}, {state})"
+
+
+def result_of(frame: Frame) -> RunResult:
+    return RunResult(frame.agent, frame.journal.log, frame.journal.run, frame.context, frame.config.clock)
+
+
+class RunResultStreaming(RunResult):
+    """A run on its way: iterate over `stream_events()`, then read it like any result."""
+
+    def __init__(self, agent: Agent[Any], context: RunContextWrapper[Any], clock: Clock) -> None:
+        super().__init__(agent, Log("", b""), RunFold(), context, clock)
+        self._task: asyncio.Future[None] | None = None
+        self._feed: Feed | None = None
+        self._frame: Frame | None = None
+        self._begun = asyncio.Event()
+        self._stop_after_turn = False
+        self.is_complete = False
+
+    async def stream_events(self) -> AsyncIterator[StreamEvent]:
+        """Everything that happens, in order. Ends when the run has ended, waits, or was cancelled; raises what the run
+        raised."""
+        await self._begun.wait()
+        if self._feed is not None:
+            async for event in self._feed.events():
+                yield event
+        assert self._task is not None
+        try:
+            await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            if not self._task.cancelled():
+                raise  # it is the reader that was cancelled, not the run
+
+    def cancel(self, mode: Literal["immediate", "after_turn"] = "immediate") -> None:
+        """Stop at once (a body that runs is then in doubt), or when the turn is over.
+
+        The state can be resumed either way.
+        """
+        if mode not in ("immediate", "after_turn"):
+            raise UserError(f"cancel() stops 'immediate' or 'after_turn', not {mode!r}.")
+        if mode == "after_turn":
+            self._stop_after_turn = True
+            if self._frame is not None:
+                self._frame.stop_after_turn = True
+        elif self._task is not None:
+            self._task.cancel()
+
+    # -- for the runner ---------------------------------------------------------------------------------------------
+
+    def attach(self, task: asyncio.Future[None]) -> None:
+        self._task = task
+        task.add_done_callback(_mark_as_seen)
+
+    def connect(self, frame: Frame, feed: Feed) -> None:
+        """The drive begins."""
+        self._frame, self._feed = frame, feed
+        frame.stop_after_turn = self._stop_after_turn
+        self.adopt(result_of(frame))
+        self._begun.set()
+
+    def adopt(self, result: RunResult) -> None:
+        """Show what this result shows."""
+        self._agent, self._log, self._run = result._agent, result._log, result._run
+        self.context_wrapper = result.context_wrapper
+        for name in ("interruptions", "final_output", "input", "new_items", "raw_responses"):
+            self.__dict__.pop(name, None)
+
+    def complete(self) -> None:
+        self.is_complete = True
+        if self._feed is not None:
+            self._feed.close()
+        self._begun.set()
+
+
+def _mark_as_seen(task: asyncio.Future[None]) -> None:
+    """The reader of the stream raises the error; asyncio need not complain when nobody reads."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,92 @@
+"""Where a drive begins: a new run, or one that a state and a store know. The store's log is the truth.
+
+(1) The store does not know the run: the state's log is taken over. (2) The state's log is a prefix: the run goes on
+from the store's end. (3) The state knows more: the store takes it over. (4) The logs differ: RunConflict. (5) Somebody
+drives the run: RunConflict, from the store's lease. (6) The run has ended: its recorded result is given back. In all
+cases the state's new decisions are appended, an equal one is ignored, and a contradicting one raises before anything
+runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placet.agent import Agent
+from placet.core.deciding import facts_to_append
+from placet.core.log import Log
+from placet.core.state import RunFold
+from placet.errors import RunConflict, UserError
+from placet.events import DecisionMade, GrantMade, RunStarted
+from placet.ports import Lease, Store, StoredRun
+from placet.run_config import RunConfig
+from placet.run_state import RunState
+from placet.runtime.journal import Journal, fold_log
+
+
+def begin(store: Store, lease: Lease, log: Log, started: RunStarted, config: RunConfig) -> Journal:
+    journal = Journal(log, RunFold(), store, lease, config.clock, config.limits.log)
+    journal.note("", started)
+    return journal
+
+
+async def resume(
+    store: Store, lease: Lease, stored: StoredRun | None, state: RunState[Any], config: RunConfig
+) -> Journal:
+    """A journal at the end of what the store and the state know together."""
+    known = stored.log if stored is not None else Log(state.run_id, state._log.key)
+    assert known is not None, "a run without a log has ended, and is not resumed"
+    log, run = _joined(known, state)
+    journal = Journal(known, run, store, lease, config.clock, config.limits.log)
+    await _hand_over(journal, log)
+    journal.note_all(facts_to_append(run, new_words(state)))
+    return journal
+
+
+def _joined(known: Log, state: RunState[Any]) -> tuple[Log, RunFold]:
+    """The longer of the two logs, if one begins with the other, and its fold."""
+    if state._log.starts_with(known):
+        return state._log, state._run.copy(state._run.ledger.copy(staged=False))
+    if not known.starts_with(state._log):
+        raise RunConflict(
+            f"Run {state.run_id}: the store's log and the state's differ. One of them is of another history: fork() it."
+        )
+    return known, fold_log(known)
+
+
+async def _hand_over(journal: Journal, log: Log) -> None:
+    """Give the store the lines that only the state knows."""
+    missing = log.lines[len(journal.log) :]
+    if not missing:
+        return
+    ahead = journal.log.copy()
+    lines: list[tuple[bytes, bytes]] = []
+    for line in missing:
+        ahead.adopt(line)
+        lines.append((line, ahead.head))
+    await journal.store.append(journal.lease, journal.log, lines, journal.run)
+    journal.log = ahead
+
+
+def new_words(state: RunState[Any]) -> tuple[DecisionMade | GrantMade, ...]:
+    if state._made_by_hand or state._context is None:
+        return ()
+    return state._context._ledger.staged()
+
+
+def ended_run(stored: StoredRun, state: RunState[Any]) -> RunFold | None:
+    """The recorded end of the run, if it has one; new decisions raise RunFinished, equal ones do not."""
+    run = stored.outline
+    if run is None and stored.log is not None:
+        found = fold_log(stored.log)
+        run = found if found.has_ended else None
+    if run is None:
+        return None
+    if len(state._log) > stored.length or (len(state._log) == stored.length and state._log.head != stored.head):
+        raise RunConflict(f"Run {state.run_id} has ended in the store, and the state knows another history.")
+    facts_to_append(run, new_words(state))
+    return run
+
+
+def check_agent(agent: Agent[Any], run: RunFold) -> None:
+    if run.agent != agent.address:
+        raise UserError(f"The run is of agent '{run.agent}', and '{agent.address}' was given.")

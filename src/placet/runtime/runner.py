@@ -1,0 +1,254 @@
+"""The Runner: `run`, `run_sync` and `run_streamed`, all of them callers of one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypedDict, Unpack
+
+from placet.agent import Agent
+from placet.codec import JsonObject
+from placet.context import RunContextWrapper
+from placet.core.log import Log
+from placet.core.state import RunFold
+from placet.core.table import WAITING
+from placet.errors import UserError
+from placet.events import RunStarted, TurnLimitSet
+from placet.ids import ROOT, path_of
+from placet.items import ToolApprovalItem
+from placet.lifecycle import RunHooks
+from placet.ports import Lease, Store, StoredRun
+from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
+from placet.run_state import RunState, approval_item, as_input, delivery_of, new_log
+from placet.runtime.defaults import default_store
+from placet.runtime.frame import Frame
+from placet.runtime.journal import Journal
+from placet.runtime.loop import drive_safely
+from placet.runtime.render import facts_of
+from placet.runtime.result import RunResult, RunResultStreaming, result_of
+from placet.runtime.resume import begin, check_agent, ended_run, resume
+from placet.runtime.stream import Feed
+
+Input: TypeAlias = str | Sequence[object] | RunState[Any]
+"""A text, items in the shape of the Responses API, or a state to go on from."""
+
+
+class _Unset:
+    """No value was given: None would mean something."""
+
+
+UNSET = _Unset()
+
+
+class RunOptions(TypedDict, total=False):
+    """The keyword arguments of all three ways to run."""
+
+    context: Any
+    """An object of yours that tools, rules and hooks are given."""
+    max_turns: int | None
+    """How often a model may be asked; None: without limit. Given at resumption, it replaces the stored limit."""
+    hooks: RunHooks[Any] | None
+    run_config: RunConfig | None
+    previous_response_id: str | None
+    """The server keeps the history, from this response on."""
+    conversation_id: str | None
+    """The server keeps the history, in this conversation."""
+    auto_previous_response_id: bool
+    """The server keeps the history, from this run's first response on."""
+    store: Store | None
+    """Where the run's log is kept; by default in this process' memory."""
+    resend: bool | None
+    """Settles a `DeliveryUnknown`: True, the request was not taken and is sent again; False, it was taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a caller of the Runner wants."""
+
+    agent: Agent[Any]
+    input: Input
+    config: RunConfig
+    store: Store
+    context: Any = None
+    max_turns: int | _Unset | None = UNSET
+    hooks: RunHooks[Any] | None = None
+    conversation_id: str | None = None
+    previous_response_id: str | None = None
+    auto_previous_response_id: bool = False
+    resend: bool | None = None
+
+
+class Runner:
+    """Runs agents. All three ways are the same loop; a `RunState` as input goes on where it stands."""
+
+    @classmethod
+    async def run(cls, starting_agent: Agent[Any], input: Input, **options: Unpack[RunOptions]) -> RunResult:
+        """Run until there is a final output, or until everything that could go on waits for people
+        (`result.interruptions`)."""
+        return await _carry_out(_order(starting_agent, input, options), None)
+
+    @classmethod
+    def run_sync(cls, starting_agent: Agent[Any], input: Input, **options: Unpack[RunOptions]) -> RunResult:
+        """`run`, for programs without an event loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(cls.run(starting_agent, input, **options))
+        raise UserError("run_sync cannot be called where an event loop runs: use `await Runner.run(…)` there.")
+
+    @classmethod
+    def run_streamed(
+        cls, starting_agent: Agent[Any], input: Input, **options: Unpack[RunOptions]
+    ) -> RunResultStreaming:
+        """`run`, telling what happens while it happens: iterate over `result.stream_events()`."""
+        order = _order(starting_agent, input, options)
+        result = RunResultStreaming(starting_agent, RunContextWrapper(order.context), order.config.clock)
+        result.attach(asyncio.ensure_future(_stream(order, result)))
+        return result
+
+
+def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
+    unknown = set(options) - set(RunOptions.__annotations__)
+    if unknown:
+        raise TypeError(f"Runner.run got an unexpected keyword argument '{unknown.pop()}'")
+    return Order(
+        agent=agent,
+        input=given,
+        context=options.get("context"),
+        max_turns=options.get("max_turns", UNSET),
+        hooks=options.get("hooks"),
+        config=options.get("run_config") or RunConfig(),
+        conversation_id=options.get("conversation_id"),
+        previous_response_id=options.get("previous_response_id"),
+        auto_previous_response_id=options.get("auto_previous_response_id", False),
+        store=options.get("store") or default_store(),
+        resend=options.get("resend"),
+    )
+
+
+async def _stream(order: Order, result: RunResultStreaming) -> None:
+    try:
+        await _carry_out(order, result)
+    finally:
+        result.complete()
+
+
+async def _carry_out(order: Order, streaming: RunResultStreaming | None) -> RunResult:
+    """Take the run, drive it, give it back. Whatever ends the drive carries the run's state."""
+    state = order.input if isinstance(order.input, RunState) else None
+    log = new_log() if state is None else state._log
+    driver = _Driver()
+    lease = await order.store.lease(log.run_id, driver)
+    try:
+        stored = await order.store.load(log.run_id) if state is not None else None
+        if state is not None and stored is not None and (ended := ended_run(stored, state)) is not None:
+            return _recorded(order, state, stored, ended, streaming)
+        journal = await _journal(order, lease, log, stored, state)
+        frame = _frame(order, journal, state)
+        if streaming is not None:
+            _connect(streaming, frame)
+        try:
+            await _drive(frame, is_new=state is None)
+        except BaseException as error:
+            _attach_state(error, frame)
+            raise
+        finally:
+            if streaming is not None:
+                streaming.adopt(result_of(frame))
+        return result_of(frame)
+    finally:
+        await order.store.release(lease)
+
+
+class _Driver:
+    """Stands for this drive: while it lives, the lease does."""
+
+    __slots__ = ("__weakref__",)
+
+
+async def _journal(
+    order: Order, lease: Lease, log: Log, stored: StoredRun | None, state: RunState[Any] | None
+) -> Journal:
+    if state is None:
+        delivery, server_id = delivery_of(
+            order.conversation_id, order.previous_response_id, order.auto_previous_response_id
+        )
+        max_turns = DEFAULT_MAX_TURNS if isinstance(order.max_turns, _Unset) else order.max_turns
+        started = RunStarted(order.agent.address, _input_of(order), max_turns, delivery, server_id)
+        return begin(order.store, lease, log, started, order.config)
+    journal = await resume(order.store, lease, stored, state, order.config)
+    check_agent(order.agent, journal.run)
+    if not isinstance(order.max_turns, _Unset) and order.max_turns != journal.run.max_turns:
+        journal.note("", TurnLimitSet(order.max_turns))
+    return journal
+
+
+def _input_of(order: Order) -> str | list[JsonObject]:
+    assert not isinstance(order.input, RunState)
+    return as_input(order.input)
+
+
+def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame:
+    context, by_hand = order.context, None
+    if state is not None and state._context is not None:
+        context = state._context.context if context is None else context
+        by_hand = state._context._ledger if state._made_by_hand else None
+    run = journal.run
+    wrapper = RunContextWrapper(
+        context, run.usage, ledger=run.ledger, run_ids=(*run.origins, journal.log.run_id), clock=order.config.clock
+    )
+    return Frame(journal, ROOT, order.agent, wrapper, order.config, order.hooks, None, order.resend, by_hand)
+
+
+async def _drive(frame: Frame, *, is_new: bool) -> None:
+    if is_new and frame.all_hooks:
+        await frame.journal.commit()
+        for hooks in frame.all_hooks:
+            await hooks.on_agent_start(frame.context, frame.agent)
+    await drive_safely(frame)
+
+
+def _connect(streaming: RunResultStreaming, frame: Frame) -> None:
+    """From here on, what becomes durable is told to the reader of the stream."""
+
+    def pending(local: str) -> list[ToolApprovalItem]:
+        owner = frame.journal.run.find(path_of(local))
+        call = owner.calls.get(local) if owner is not None else None
+        if owner is None or call is None or call.status not in WAITING:
+            return []
+        return [approval_item(owner, call, frame.run_id, frame.agent)]
+
+    feed = Feed(frame.run_id, frame.agent, pending)
+    feed.catch_up(facts_of(frame.journal.log))
+    frame.feed = feed
+    frame.journal.publish = feed.publish
+    streaming.connect(frame, feed)
+
+
+def _recorded(
+    order: Order, state: RunState[Any], stored: StoredRun, ended: RunFold, streaming: RunResultStreaming | None
+) -> RunResult:
+    """The result of a run that has ended: no model is asked, no tool runs."""
+    check_agent(order.agent, ended)
+    log = stored.log if stored.log is not None else state._log
+    if not ended.history:
+        ended.history, ended.input_length = state._run.history, state._run.input_length
+    given = state._context.context if order.context is None and state._context is not None else order.context
+    context = RunContextWrapper(
+        given, ended.usage, ledger=ended.ledger, run_ids=(log.run_id,), clock=order.config.clock
+    )
+    result = RunResult(order.agent, log, ended, context, order.config.clock)
+    if streaming is not None:
+        streaming.adopt(result)
+    return result
+
+
+def _attach_state(error: BaseException, frame: Frame) -> None:
+    """So that nothing which happened before the error is lost.
+
+    Foreign exceptions get it too, where they can hold it.
+    """
+    with contextlib.suppress(AttributeError):
+        error.state = result_of(frame).to_state()  # type: ignore[attr-defined]  # PlacetError declares it; others may take it

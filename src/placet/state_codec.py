@@ -1,0 +1,235 @@
+"""How a state is written down and read back: one JSON document, versioned, sealed if a key is given.
+
+The log is in it line by line as it stands in a store; the fold is never stored, so it cannot disagree.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from placet import seal
+from placet.codec import Json, JsonObject, NotPlain, encode
+from placet.core.approvals import Entry
+from placet.core.fold import fold
+from placet.core.log import Log, read_line
+from placet.core.state import RunFold
+from placet.errors import IllegalTransition, SealBroken, StateRefused, UserError
+from placet.events import FORMAT, DecisionMade, GrantMade
+from placet.secrets import RestoredContext, split_secrets
+
+
+class PackedContext(msgspec.Struct, omit_defaults=True):
+    """A context as it travels."""
+
+    kind: str
+    """`none`, `mapping` (as it is), `serialized` (needs the deserializer), `left_out` (could not travel)."""
+    value: Json = None
+    secrets: list[str] = []
+    type: str | None = None
+
+
+class _Header(msgspec.Struct):
+    placet: int
+
+
+class _Wire(msgspec.Struct, omit_defaults=True):
+    """The document. Fields may be added; `placet` changes when old code could not understand a new document."""
+
+    placet: int
+    run: str
+    key: str
+    head: str
+    log: list[msgspec.Raw]
+    staged: list[DecisionMade | GrantMade] = []
+    context: PackedContext = msgspec.field(default_factory=lambda: PackedContext("none"))
+    made_by_hand: bool = False
+    entries: list[Entry] = []
+    has_wrapper: bool = True
+
+
+@dataclass(slots=True)
+class StateDocument:
+    """A state's parts, apart from today's agent and context object."""
+
+    log: Log
+    run: RunFold
+    staged: list[DecisionMade | GrantMade]
+    context: PackedContext
+    made_by_hand: bool = False
+    entries: list[Entry] = field(default_factory=list)
+    has_wrapper: bool = True
+
+
+_decoder = msgspec.json.Decoder(_Wire)
+_header_decoder = msgspec.json.Decoder(_Header)
+
+
+def dump_text(document: StateDocument, key: seal.Keys) -> str:
+    log = document.log
+    wire = _Wire(
+        placet=FORMAT,
+        run=log.run_id,
+        key=log.key.hex(),
+        head=log.head.hex(),
+        log=[msgspec.Raw(line) for line in log.lines],
+        staged=document.staged,
+        context=document.context,
+        made_by_hand=document.made_by_hand,
+        entries=document.entries,
+        has_wrapper=document.has_wrapper,
+    )
+    text = encode(wire).decode()
+    return seal.seal_text(text, seal.key_list(key)) if key is not None else text
+
+
+def dump_json(document: StateDocument, key: seal.Keys) -> JsonObject:
+    found: JsonObject = msgspec.json.decode(dump_text(document, None))
+    return seal.seal_json(found, seal.key_list(key)) if key is not None else found
+
+
+def load_text(text: str, key: seal.Keys) -> StateDocument:
+    if not isinstance(text, str):
+        raise StateRefused(f"A state's text is a str, not a {type(text).__name__}.")
+    if not seal.is_sealed(text):
+        if key is not None and text.lstrip().startswith("{") and '"placet_sealed"' in text[:40]:
+            return load_json(_parsed(text), key)
+        _require_no_key(key)
+        return _read(text.encode("utf-8", "surrogatepass"))
+    if key is None:
+        raise SealBroken("The state is sealed: give the key that it was sealed with (key=…).")
+    return _read(seal.open_text(text, seal.key_list(key)).encode())
+
+
+def load_json(data: Mapping[str, Any], key: seal.Keys) -> StateDocument:
+    if not isinstance(data, Mapping):
+        raise StateRefused(f"A state's JSON is an object, not a {type(data).__name__}.")
+    body: JsonObject = dict(data)
+    if seal.is_sealed(body):
+        if key is None:
+            raise SealBroken("The state is sealed: give the key that it was sealed with (key=…).")
+        body = seal.open_json(body, seal.key_list(key))
+    else:
+        _require_no_key(key)
+    try:
+        text = encode(body)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StateRefused(f"The state is not JSON: {error}.") from error
+    return _read(text)
+
+
+def _require_no_key(key: seal.Keys) -> None:
+    if key is not None:
+        raise SealBroken("A key was given, and the state is not sealed: anybody could have written it. It is refused.")
+
+
+def _parsed(text: str) -> JsonObject:
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise StateRefused(f"The state is not JSON: {error}.") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _read(raw: bytes) -> StateDocument:
+    wire = _decode(raw)
+    try:
+        log = Log(wire.run, bytes.fromhex(wire.key), bytes.fromhex(wire.head), [bytes(line) for line in wire.log])
+    except ValueError as error:
+        raise StateRefused(f"The state's key or head cannot be read ({error}): it was altered or cut.") from error
+    run = RunFold()
+    try:
+        for line in wire.log:
+            fold(read_line(line).facts, into=run)
+    except IllegalTransition as error:
+        raise StateRefused(f"The state's log contradicts itself ({error}): it was altered.") from error
+    if not run.started:
+        raise StateRefused("The state's log is empty: it was cut.")
+    return StateDocument(log, run, wire.staged, wire.context, wire.made_by_hand, wire.entries, wire.has_wrapper)
+
+
+def _decode(raw: bytes) -> _Wire:
+    try:
+        version = _header_decoder.decode(raw).placet
+        if version != FORMAT:
+            raise _unknown_version(version)
+        return _decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise StateRefused(f"This is not a state that Placet wrote, or it was cut or altered: {error}.") from error
+
+
+def _unknown_version(version: object) -> StateRefused:
+    return StateRefused(
+        f"The state has format {version!r}, and this version of Placet reads format {FORMAT}: "
+        "load it with the version that wrote it."
+    )
+
+
+# -- the context ------------------------------------------------------------------------------------------------------
+
+
+def pack_context(
+    context: object, serializer: Callable[[Any], Mapping[str, Any]] | None, *, strict: bool
+) -> PackedContext:
+    """A mapping travels as it is; anything else needs the serializer, or is left out with a warning (refused under
+    strict)."""
+    if context is None:
+        return PackedContext("none")
+    kind, value = "mapping", context
+    if serializer is not None:
+        kind, value = "serialized", serializer(context)
+    if not isinstance(value, Mapping):
+        return _left_out(f"it is a {type(value).__name__}, not a mapping", context, strict)
+    try:
+        kept, secrets = split_secrets(value)
+    except NotPlain as error:
+        return _left_out(str(error), context, strict)
+    return PackedContext(kind, kept, secrets, type(context).__name__)
+
+
+def _left_out(why: str, context: object, strict: bool) -> PackedContext:
+    if strict:
+        raise UserError(
+            f"The context cannot be stored: {why}. Pass context_serializer=…, or use a mapping of plain values."
+        )
+    warnings.warn(
+        f"The context was left out of the stored state: {why}. Pass context_serializer=… to keep it, "
+        "or context_override=… when loading.",
+        UserWarning,
+        stacklevel=6,
+    )
+    return PackedContext("left_out", type=type(context).__name__)
+
+
+def unpack_context(
+    packed: PackedContext, deserializer: Callable[[Mapping[str, Any]], Any] | None, *, strict: bool
+) -> Any:
+    """The context as it was stored. Without what it needs it is None with a warning, and refused under strict."""
+    value: Any = packed.value
+    if packed.secrets and isinstance(value, dict):
+        value = RestoredContext(value, packed.secrets)
+    match packed.kind:
+        case "none":
+            return None
+        case "mapping":
+            return deserializer(value) if deserializer is not None else value
+        case "serialized" if deserializer is not None:
+            return deserializer(value)
+        case "serialized":
+            return _unrestored(
+                f"it was a {packed.type} and needs context_deserializer=… to become one again", value, strict
+            )
+        case _:
+            return _unrestored(f"it was a {packed.type} and was left out when the state was stored", None, strict)
+
+
+def _unrestored(why: str, value: Any, strict: bool) -> Any:
+    message = f"The context was not restored: {why}. Pass context_override=… to supply it."
+    if strict:
+        raise UserError(message)
+    warnings.warn(message, UserWarning, stacklevel=6)
+    return value

@@ -1,0 +1,1 @@
+"""Stores: where logs are kept. Each is alone behind the `Store` port."""

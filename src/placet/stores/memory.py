@@ -1,0 +1,129 @@
+"""The default store: the logs of this process, bounded, safe from any thread and any event loop.
+
+Of an ended run it keeps the outline (result and decisions), of a waiting run the log; the least recently used go first,
+and a run that was forgotten is treated as unknown. What it gives within one process, a shared store gives across
+processes.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from placet.core.log import Log, read_line
+from placet.core.state import RunFold
+from placet.errors import PositionConflict, RunConflict
+from placet.events import GrantMade, InChild
+from placet.ports import Lease, StoredRun
+
+
+class MemoryStore:
+    def __init__(self, *, max_waiting: int = 10_000, max_bytes: int = 256_000_000, max_ended: int = 10_000) -> None:
+        self._lock = threading.Lock()
+        self._waiting: OrderedDict[str, Log] = OrderedDict()
+        self._ended: OrderedDict[str, StoredRun] = OrderedDict()
+        self._leases: dict[str, tuple[Lease, weakref.ref[object]]] = {}
+        self._grants: dict[str, GrantMade] = {}
+        self._grant_uses: dict[str, set[str]] = {}
+        self._sizes: dict[str, int] = {}
+        self._bytes = 0
+        self._epoch = 0
+        self._max_waiting = max_waiting
+        self._max_bytes = max_bytes
+        self._max_ended = max_ended
+
+    def __len__(self) -> int:
+        """How many runs are remembered."""
+        return len(self._waiting) + len(self._ended)
+
+    async def load(self, run_id: str) -> StoredRun | None:
+        with self._lock:
+            log = self._waiting.get(run_id)
+            if log is not None:
+                self._waiting.move_to_end(run_id)
+                return StoredRun(len(log), log.head, log.copy())
+            return self._ended.get(run_id)
+
+    async def lease(self, run_id: str, driver: object) -> Lease:
+        with self._lock:
+            held = self._leases.get(run_id)
+            if held is not None and held[1]() is not None:
+                raise RunConflict(
+                    f"Run {run_id} is being driven by somebody else in this process: wait for that to return."
+                )
+            self._epoch += 1
+            lease = Lease(run_id, self._epoch)
+            self._leases[run_id] = (lease, weakref.ref(driver))
+            return lease
+
+    async def release(self, lease: Lease) -> None:
+        with self._lock:
+            held = self._leases.get(lease.run_id)
+            if held is not None and held[0] == lease:
+                del self._leases[lease.run_id]
+            self._shrink()
+
+    async def append(self, lease: Lease, log: Log, lines: Sequence[tuple[bytes, bytes]], run: RunFold) -> None:
+        with self._lock:
+            held = self._leases.get(lease.run_id)
+            if held is None or held[0] != lease:
+                raise RunConflict(f"Run {lease.run_id} was taken over by somebody else.")
+            known = self._waiting.get(lease.run_id)
+            length = len(known) if known is not None else 0
+            if lease.run_id in self._ended or length != len(log):
+                raise PositionConflict(f"Run {lease.run_id} stands at {length}: nothing can be appended at {len(log)}.")
+            if known is None:
+                known = self._waiting[lease.run_id] = Log(log.run_id, log.key)
+            for line, head in lines:
+                known.append(line, head)
+                self._count(lease.run_id, len(line))
+                self._keep_standing_grants(line)
+            if run.has_ended:
+                self._remember_end(known, run)
+
+    async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
+        return [grant for grant in self._grants.values() if grant.agent == agent] if self._grants else ()
+
+    async def use_grant(self, grant: GrantMade, call_id: str) -> bool:
+        with self._lock:
+            users = self._grant_uses.setdefault(grant.id, set())
+            if call_id not in users and grant.uses is not None and len(users) >= grant.uses:
+                return False
+            users.add(call_id)
+            return True
+
+    def _keep_standing_grants(self, line: bytes) -> None:
+        if b'"grant"' not in line:
+            return
+        for fact in read_line(line).facts:
+            bare = fact.fact if isinstance(fact, InChild) else fact
+            if isinstance(bare, GrantMade) and bare.scope == "agent":
+                self._grants[bare.id] = bare
+
+    def _remember_end(self, log: Log, run: RunFold) -> None:
+        outline = run.copy()
+        outline.history, outline.outbox, outline.seen_labels, outline.calls, outline.children = [], [], set(), {}, {}
+        self._forget(log.run_id)
+        self._ended[log.run_id] = StoredRun(len(log), log.head, None, outline)
+
+    def _count(self, run_id: str, size: int) -> None:
+        self._sizes[run_id] = self._sizes.get(run_id, 0) + size
+        self._bytes += size
+
+    def _forget(self, run_id: str) -> None:
+        self._waiting.pop(run_id, None)
+        self._bytes -= self._sizes.pop(run_id, 0)
+
+    def _shrink(self) -> None:
+        """Forget the least recently used, but none that somebody is driving."""
+        while len(self._ended) > self._max_ended:
+            self._ended.popitem(last=False)
+        if len(self._waiting) <= self._max_waiting and self._bytes <= self._max_bytes:
+            return
+        for run_id in list(self._waiting):
+            if len(self._waiting) <= self._max_waiting and self._bytes <= self._max_bytes:
+                return
+            if run_id not in self._leases:
+                self._forget(run_id)

@@ -1,0 +1,27 @@
+"""Test tools that are part of the product: a scripted model, a clock that tests move, a store that crashes, contracts
+for ports."""
+
+from __future__ import annotations
+
+from placet.testing.clock import ManualClock
+from placet.testing.crashing import Crash, CrashingStore
+from placet.testing.scripted import (
+    ModelStep,
+    RecordedCall,
+    ScriptedModel,
+    assistant_message,
+    function_call,
+    reasoning,
+)
+
+__all__ = [
+    "Crash",
+    "CrashingStore",
+    "ManualClock",
+    "ModelStep",
+    "RecordedCall",
+    "ScriptedModel",
+    "assistant_message",
+    "function_call",
+    "reasoning",
+]

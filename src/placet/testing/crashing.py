@@ -1,0 +1,60 @@
+"""A store that crashes on command: at the n-th append, before or after the write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from placet.core.log import Log
+from placet.core.state import RunFold
+from placet.errors import StoreError
+from placet.events import GrantMade
+from placet.ports import Lease, Store, StoredRun
+
+
+class Crash(StoreError):
+    """The crash that was ordered."""
+
+    code = "ordered_crash"
+
+
+class CrashingStore:
+    """Wraps a store.
+
+    `crash_at(n, "before" | "after")` makes the n-th append from now fail, without or with its write.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+        self._countdown: int | None = None
+        self._when: Literal["before", "after"] = "before"
+        self.appends = 0
+
+    def crash_at(self, append: int, when: Literal["before", "after"]) -> None:
+        self._countdown, self._when = append, when
+
+    async def append(self, lease: Lease, log: Log, lines: Sequence[tuple[bytes, bytes]], run: RunFold) -> None:
+        self.appends += 1
+        if self._countdown is not None:
+            self._countdown -= 1
+        is_due = self._countdown == 0
+        if is_due and self._when == "before":
+            raise Crash(f"ordered crash before append {self.appends}")
+        await self._inner.append(lease, log, lines, run)
+        if is_due:
+            raise Crash(f"ordered crash after append {self.appends}")
+
+    async def load(self, run_id: str) -> StoredRun | None:
+        return await self._inner.load(run_id)
+
+    async def lease(self, run_id: str, driver: object) -> Lease:
+        return await self._inner.lease(run_id, driver)
+
+    async def release(self, lease: Lease) -> None:
+        await self._inner.release(lease)
+
+    async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
+        return await self._inner.standing_grants(agent)
+
+    async def use_grant(self, grant: GrantMade, call_id: str) -> bool:
+        return await self._inner.use_grant(grant, call_id)

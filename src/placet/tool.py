@@ -1,0 +1,213 @@
+"""Tools: what a model may call, when a person must be asked, and how a call recovers when its worker is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_origin, overload
+
+from placet.codec import JsonObject, canonical, parse_arguments
+from placet.context import RunContextWrapper, ToolContext
+from placet.errors import UserError
+from placet.tool_schema import InvalidArguments, function_schema
+
+if TYPE_CHECKING:
+    from placet.items import Named
+
+ApprovalRule: TypeAlias = bool | Callable[[RunContextWrapper[Any], JsonObject, str], bool | Awaitable[bool]]
+"""True, False, or a predicate `(ctx, params, call_id)`. Whatever it answers but `False` asks a person."""
+EnabledRule: TypeAlias = bool | Callable[[RunContextWrapper[Any], "Named"], bool | Awaitable[bool]]
+FailureText: TypeAlias = Callable[[RunContextWrapper[Any], Exception], str | Awaitable[str]]
+Invoke: TypeAlias = Callable[[ToolContext[Any], str], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """A recovery function found out: the call took place, and this is its result."""
+
+    output: object
+
+
+@dataclass(frozen=True, slots=True)
+class DidNotHappen:
+    """A recovery function found out: the call did not take place. It is run (again)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CannotTell:
+    """A recovery function could not find out. A person is asked."""
+
+
+Found: TypeAlias = Happened | DidNotHappen | CannotTell
+Recovery: TypeAlias = Literal["ask", "retry"] | Callable[[ToolContext[Any], JsonObject], Found | Awaitable[Found]]
+"""What to do about a call that was claimed by somebody who is gone: ask a person, repeat it, or a function that finds
+out."""
+
+
+def default_tool_error_function(_ctx: RunContextWrapper[Any], error: Exception) -> str:
+    if isinstance(error, InvalidArguments):
+        return f"The tool was not run, because its arguments are invalid:\n{error}"
+    return f"An error occurred while running the tool. Please try again. Error: {error}"
+
+
+@dataclass(eq=False)
+class FunctionTool:
+    """A tool of our own process: a schema that the model sees and a function that runs."""
+
+    name: str
+    description: str
+    params_json_schema: Mapping[str, Any]
+    on_invoke_tool: Invoke
+    """Called with the context and the arguments as a JSON text."""
+    strict_json_schema: bool = True
+    is_enabled: EnabledRule = True
+    needs_approval: ApprovalRule = False
+    timeout: float | None = None
+    failure_error_function: FailureText | None = default_tool_error_function
+    """What the model reads when the body raises. None: the error ends the drive of the run."""
+    recovery: Recovery = "ask"
+    version: str | None = None
+    """Part of what is approved: a new version asks anew."""
+    check_arguments: Callable[[JsonObject], str | None] | None = field(default=None, repr=False)
+    """What is wrong with these arguments, or None. Edits are checked with it before anybody sees them."""
+
+    kind = "function"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.needs_approval, bool) and not callable(self.needs_approval):
+            raise UserError(
+                f"Tool '{self.name}': needs_approval is True, False or a function (ctx, params, call_id), "
+                f"not {self.needs_approval!r}."
+            )
+        if self.recovery not in ("ask", "retry") and not callable(self.recovery):
+            raise UserError(f"Tool '{self.name}': recovery is 'ask', 'retry' or a function, not {self.recovery!r}.")
+        if self.timeout is not None and not self.timeout > 0:
+            raise UserError(f"Tool '{self.name}': timeout is a number of seconds above 0, not {self.timeout!r}.")
+
+    @property
+    def identity(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A digest of what a call of this tool means: the schema without its prose, and the declared version."""
+        return hashlib.blake2b(
+            canonical([without_prose(self.params_json_schema), self.version]), digest_size=12
+        ).hexdigest()
+
+
+Tool: TypeAlias = FunctionTool
+
+
+def without_prose(schema: object, *, names: bool = False) -> object:
+    """A JSON schema without titles and descriptions. `names`: the keys here are names of properties, not keywords."""
+    if isinstance(schema, Mapping):
+        return {
+            key: without_prose(
+                each, names=not names and key in ("properties", "$defs", "definitions", "patternProperties")
+            )
+            for key, each in schema.items()
+            if names or key not in ("title", "description")
+        }
+    return [without_prose(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def _is_context_type(annotation: object) -> bool:
+    found = get_origin(annotation) or annotation
+    return isinstance(found, type) and issubclass(found, RunContextWrapper)
+
+
+@overload
+def function_tool(function: Callable[..., Any], /) -> FunctionTool: ...
+
+
+@overload
+def function_tool(
+    *,
+    name_override: str | None = None,
+    description_override: str | None = None,
+    docstring_style: Literal["google", "numpy", "sphinx"] | None = None,
+    use_docstring_info: bool = True,
+    failure_error_function: FailureText | None = default_tool_error_function,
+    strict_mode: bool = True,
+    is_enabled: EnabledRule = True,
+    needs_approval: ApprovalRule = False,
+    timeout: float | None = None,
+    recovery: Recovery = "ask",
+    version: str | None = None,
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+
+
+def function_tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name_override: str | None = None,
+    description_override: str | None = None,
+    docstring_style: Literal["google", "numpy", "sphinx"] | None = None,
+    use_docstring_info: bool = True,
+    failure_error_function: FailureText | None = default_tool_error_function,
+    strict_mode: bool = True,
+    is_enabled: EnabledRule = True,
+    needs_approval: ApprovalRule = False,
+    timeout: float | None = None,
+    recovery: Recovery = "ask",
+    version: str | None = None,
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+    """Make a tool of a function: its schema comes from the signature, the types and the docstring.
+
+    A plain function runs in a thread, off the event loop. A first parameter of type `RunContextWrapper` or
+    `ToolContext` is given
+    the context and is no parameter of the tool.
+    """
+
+    def make(function: Callable[..., Any]) -> FunctionTool:
+        schema = function_schema(
+            function,
+            name_override=name_override,
+            description_override=description_override,
+            docstring_style=docstring_style,
+            use_docstring_info=use_docstring_info,
+            strict_json_schema=strict_mode,
+            is_context_type=_is_context_type,
+        )
+
+        async def invoke(ctx: ToolContext[Any], text: str) -> object:
+            arguments = parse_arguments(text)
+            if arguments is None:
+                raise InvalidArguments("the arguments are not one JSON object")
+            positional, named = schema.bind(arguments)
+            if schema.takes_context:
+                positional.insert(0, ctx)
+            if schema.is_async:
+                return await function(*positional, **named)
+            found = await asyncio.to_thread(function, *positional, **named)
+            return await found if inspect.isawaitable(found) else found
+
+        def check(arguments: JsonObject) -> str | None:
+            try:
+                schema.bind(arguments)
+            except InvalidArguments as error:
+                return str(error)
+            return None
+
+        return FunctionTool(
+            name=schema.name,
+            description=schema.description,
+            params_json_schema=schema.params_json_schema,
+            on_invoke_tool=invoke,
+            strict_json_schema=strict_mode,
+            is_enabled=is_enabled,
+            needs_approval=needs_approval,
+            timeout=timeout,
+            failure_error_function=failure_error_function,
+            recovery=recovery,
+            version=version,
+            check_arguments=check,
+        )
+
+    return make if function is None else make(function)
