@@ -69,6 +69,14 @@ class Agent(Generic[T]):
     def __post_init__(self) -> None:
         if not self.name:
             raise UserError(f"An agent's name is a text, not {self.name!r}.")
+        behavior = self.tool_use_behavior
+        if behavior not in ("run_llm_again", "stop_on_first_tool") and not callable(behavior):
+            names = behavior.get("stop_at_tool_names") if isinstance(behavior, dict) else None
+            if not isinstance(names, list):
+                raise UserError(
+                    f"Agent '{self.name}': tool_use_behavior is 'run_llm_again', 'stop_on_first_tool', "
+                    f"{{'stop_at_tool_names': […]}} or a function, not {behavior!r}."
+                )
         seen: set[str] = set()
         for tool in self.tools:
             if tool.name in seen:

@@ -23,6 +23,7 @@ encode = _encoder.encode
 canonical = _canonical_encoder.encode
 """One text for one value: keys sorted, no spaces. Digests are taken of this."""
 
+_MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 MAX_DEPTH = 200
 """Deeper nesting than this is refused: the JSON readers of other programs stop at a similar depth."""
 
@@ -50,6 +51,8 @@ def _plain(value: object, where: str, depth: int) -> Json:
     if isinstance(value, str):
         return _plain_text(value, where)
     if kind is int or kind is float:
+        if kind is int and not _MIN_INT <= value <= _MAX_INT:  # type: ignore[operator]  # narrowed by kind
+            raise NotPlain(f"{where} is an integer of more than 64 bits, which many JSON readers would change")
         if kind is float and not math.isfinite(value):  # type: ignore[arg-type]  # narrowed by kind
             raise NotPlain(f"{where} is {value}, which JSON cannot hold")
         return value

@@ -119,6 +119,7 @@ class ToolContext(RunContextWrapper[T]):
         tool_arguments: str,
         tool_call: JsonObject | None = None,
         call: str = "",
+        idempotency_key: str = "",
         attempt: int = 1,
         agent: Named | None = None,
         ledger: Ledger | None = None,
@@ -134,7 +135,7 @@ class ToolContext(RunContextWrapper[T]):
         self.tool_call = tool_call
         self.call = call
         """Our id of the call."""
-        self.idempotency_key = call
+        self.idempotency_key = idempotency_key or call
         """The same for every attempt at this call, and for no other call: give it to whoever performs the effect."""
         self.attempt = attempt
         """1 for the first time that the body runs."""

@@ -40,6 +40,8 @@ def split_secrets(value: object, where: str = "context") -> tuple[Json, list[str
 
 
 def _without(value: object, place: str, left_out: list[str]) -> object:
+    if isinstance(value, RestoredContext):  # what was missing when it was loaded is missing still
+        left_out.extend(f"{place}.{name}" if place else name for name in value.missing_secrets)
     if isinstance(value, Mapping):
         kept: dict[object, object] = {}
         for name, each in value.items():

@@ -68,6 +68,10 @@ def _run_started(run: RunFold, fact: e.RunStarted) -> None:
 
 def _run_forked(run: RunFold, fact: e.RunForked) -> None:
     run.origins = (*run.origins, fact.origin)
+    for member in run.family():
+        for call in member.calls.values():
+            if call.attempts and call.started_in is None:
+                call.started_in = fact.origin
 
 
 def _turn_limit_set(run: RunFold, fact: e.TurnLimitSet) -> None:

@@ -25,7 +25,7 @@ class Call:
 
     __slots__ = (
         "arguments", "attempts", "decision", "digest", "id", "item", "label", "name",
-        "outcome", "output", "request", "sent_label", "status", "why",
+        "outcome", "output", "request", "sent_label", "started_in", "status", "why",
     )  # fmt: skip
 
     def __init__(self, call_id: str, item: JsonObject, sent_label: str) -> None:
@@ -45,6 +45,8 @@ class Call:
         self.why: str | None = None
         self.decision: DecisionMade | None = None
         self.attempts = 0
+        self.started_in: str | None = None
+        """The run in which it was first started, where that is one that this run was forked from."""
         self.outcome: Outcome | None = None
         self.output: Json = None
 

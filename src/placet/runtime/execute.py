@@ -195,6 +195,7 @@ def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
         tool_arguments=job.arguments,
         tool_call=job.call.item,
         call=call_id(frame.run_id, job.call.id),
+        idempotency_key=call_id(job.call.started_in or frame.run_id, job.call.id),
         attempt=max(1, job.call.attempts),
         agent=frame.agent,
         ledger=shared._ledger,

@@ -30,14 +30,16 @@ from placet.runtime.execute import (
     start_calls,
 )
 from placet.runtime.frame import Frame
-from placet.runtime.gating import absorb_decisions, gate_calls
+from placet.runtime.gating import absorb_decisions, decide_by_grants, gate_calls
 from placet.runtime.model_call import ask_model, settle_request
 
 
 async def drive(frame: Frame) -> None:
     """Go on until the run has ended or everything that could go on waits for people."""
+    await decide_by_grants(frame)
     while True:
         await absorb_decisions(frame)
+        _raise_failures(frame)
         match next_step(frame.run, frame.at_work):
             case GateCalls(calls):
                 await gate_calls(frame, calls)
@@ -46,7 +48,6 @@ async def drive(frame: Frame) -> None:
                 await start_calls(frame, runnable)
             case AwaitBodies():
                 await await_bodies(frame)
-                _raise_failures(frame)
             case RecoverCalls(calls):
                 await recover_calls(frame, calls)
             case JudgeTurn() | AskModel() | SettleRequest() if frame.stop_after_turn:

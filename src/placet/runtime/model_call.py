@@ -19,7 +19,7 @@ from placet.events import (
     Usage,
 )
 from placet.items import ModelResponse, final_text
-from placet.ports import ModelRequest, Reconciled, ToolSpec
+from placet.ports import Model, ModelRequest, Reconciled, ToolSpec
 from placet.runtime.frame import Frame, awaited
 from placet.runtime.output import output_schema, parse_final
 
@@ -30,11 +30,12 @@ async def ask_model(frame: Frame) -> None:
         raise MaxTurnsExceeded(
             f"The run used up its {run.max_turns} turns. Resume its state with a larger max_turns to go on."
         )
+    model = frame.model  # before anything is written: a missing model is no lost request
     request = await _prepare(frame)
     frame.note(RequestSent())
     await frame.journal.commit()
     try:
-        response = await _send(frame, request)
+        response = await _send(frame, model, request)
     except RequestNotTaken as error:
         frame.note(RequestRefused(_brief(error)))
         raise
@@ -68,11 +69,11 @@ async def _prepare(frame: Frame) -> ModelRequest:
     )
 
 
-async def _send(frame: Frame, request: ModelRequest) -> ModelResponse:
+async def _send(frame: Frame, model: Model, request: ModelRequest) -> ModelResponse:
     if frame.feed is None:
-        return await frame.model.get_response(request)
+        return await model.get_response(request)
     response: ModelResponse | None = None
-    async for part in frame.model.stream_response(request):
+    async for part in model.stream_response(request):
         if isinstance(part, ModelResponse):
             response = part
         else:

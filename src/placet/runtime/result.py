@@ -17,6 +17,7 @@ from placet.errors import UserError
 from placet.items import ModelResponse, RunItem, ToolApprovalItem
 from placet.run_state import RunState, interruptions_of
 from placet.runtime.frame import Frame
+from placet.runtime.journal import fold_log
 from placet.runtime.output import parse_final
 from placet.runtime.render import items_of, responses_of
 from placet.runtime.stream import Feed, StreamEvent
@@ -85,8 +86,9 @@ class RunResult:
 
     def to_state(self) -> RunState[Any]:
         """A snapshot. Deciding on it changes neither this result nor another snapshot."""
-        run = self._run.copy()
-        return RunState.of_run(self._agent, self._log, run, self.context_wrapper.context, self._clock)
+        return RunState.of_run(
+            self._agent, self._log.copy(), self._run.copy(), self.context_wrapper.context, self._clock
+        )
 
     def __repr__(self) -> str:
         state = f"final_output={self.final_output!r}" if self._run.has_ended else f"waiting={len(self.interruptions)}"
@@ -122,6 +124,13 @@ class RunResultStreaming(RunResult):
         except asyncio.CancelledError:
             if not self._task.cancelled():
                 raise  # it is the reader that was cancelled, not the run
+
+    def to_state(self) -> RunState[Any]:
+        """A snapshot: of the end, or, while the run is on its way, of what is durable so far."""
+        if self.is_complete:
+            return super().to_state()
+        log = self._log.copy()
+        return RunState.of_run(self._agent, log, fold_log(log), self.context_wrapper.context, self._clock)
 
     def cancel(self, mode: Literal["immediate", "after_turn"] = "immediate") -> None:
         """Stop at once (a body that runs is then in doubt), or when the turn is over.
