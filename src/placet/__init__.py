@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placet.agent import Agent, FunctionToolResult, StopAtTools, ToolsToFinalOutputResult
+from placet.agent import Agent, AgentTool, FunctionToolResult, StopAtTools, ToolsToFinalOutputResult
 from placet.context import RunContextWrapper, ToolContext
 from placet.core.approvals import ApprovalRecord
 from placet.decisions import Grant
@@ -26,6 +26,7 @@ from placet.errors import (
     UserError,
 )
 from placet.events import Usage
+from placet.handoff import Handoff, HandoffInputData, handoff
 from placet.items import (
     HandoffCallItem,
     HandoffOutputItem,
@@ -59,6 +60,7 @@ set_default_store(MemoryStore())
 __all__ = [
     "Agent",
     "AgentHooks",
+    "AgentTool",
     "AgentUpdatedStreamEvent",
     "ApprovalRecord",
     "CannotTell",
@@ -67,7 +69,9 @@ __all__ = [
     "FunctionTool",
     "FunctionToolResult",
     "Grant",
+    "Handoff",
     "HandoffCallItem",
+    "HandoffInputData",
     "HandoffOutputItem",
     "Happened",
     "LimitExceeded",
@@ -123,5 +127,6 @@ __all__ = [
     "UserError",
     "default_store",
     "function_tool",
+    "handoff",
     "set_default_store",
 ]

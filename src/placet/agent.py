@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
-from placet.context import RunContextWrapper
+from placet.codec import JsonObject
+from placet.context import RunContextWrapper, ToolContext
 from placet.errors import UserError
+from placet.handoff import Handoff, handoff
 from placet.lifecycle import RunHooks
 from placet.model_settings import ModelSettings
 from placet.ports import Model
-from placet.tool import Tool
+from placet.tool import ApprovalRule, EnabledRule, FailureText, FunctionTool, Tool, default_tool_error_function
 
 T = TypeVar("T")
 
@@ -50,13 +53,30 @@ ToolUseBehavior: TypeAlias = (
 )
 
 
-@dataclass(eq=False, kw_only=False)
+@dataclass(eq=False)
+class AgentTool(FunctionTool):
+    """An agent behind a tool: a call of it is a run nested in the caller's."""
+
+    agent: Agent[Any] = None  # type: ignore[assignment]  # a dataclass field after defaults needs one; as_tool gives it
+    custom_output_extractor: Callable[[Any], str | Awaitable[str]] | None = None
+    max_turns: int | None = None
+    input_builder: Callable[[JsonObject], str | list[JsonObject]] | None = None
+    nested_hooks: RunHooks[Any] | None = None
+    on_stream: Callable[[Any], Any] | None = None
+
+    kind = "agent"
+
+
+@dataclass(eq=False)
 class Agent(Generic[T]):
     """A model with instructions and tools."""
 
     name: str
+    handoff_description: str | None = None
+    """What a model that may hand over to this agent reads of it."""
     instructions: str | Callable[[RunContextWrapper[T], Agent[T]], str | Awaitable[str]] | None = None
     tools: list[Tool] = field(default_factory=list)
+    handoffs: list[Agent[Any] | Handoff] = field(default_factory=list)
     model: str | Model | None = None
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     output_type: type[Any] | None = None
@@ -77,19 +97,107 @@ class Agent(Generic[T]):
                     f"Agent '{self.name}': tool_use_behavior is 'run_llm_again', 'stop_on_first_tool', "
                     f"{{'stop_at_tool_names': […]}} or a function, not {behavior!r}."
                 )
+        self.check_names()
+
+    def check_names(self) -> None:
+        """A model names what it calls: two things with one name could not be told apart."""
         seen: set[str] = set()
-        for tool in self.tools:
-            if tool.name in seen:
-                raise UserError(f"Agent '{self.name}' has two tools named '{tool.name}': rename one (name_override=…).")
-            seen.add(tool.name)
+        for name in (*(tool.name for tool in self.tools), *(each.tool_name for each in self.all_handoffs)):
+            if name in seen:
+                raise UserError(f"Agent '{self.name}' has two tools named '{name}': rename one (name_override=…).")
+            seen.add(name)
 
     @property
     def address(self) -> str:
-        return self.key or self.name
+        """Where this agent is found when a run begins with it: its key or name, with the signs of the path escaped."""
+        return (self.key or self.name).replace("%", "%25").replace("/", "%2F").replace(">", "%3E")
+
+    @property
+    def all_handoffs(self) -> list[Handoff]:
+        return [each if isinstance(each, Handoff) else handoff(each) for each in self.handoffs]
+
+    def handoff_named(self, tool_name: str) -> Handoff | None:
+        return (
+            next((each for each in self.all_handoffs if each.tool_name == tool_name), None) if self.handoffs else None
+        )
 
     def tool_named(self, name: str) -> Tool | None:
         return next((tool for tool in self.tools if tool.name == name), None)
 
+    def as_tool(
+        self,
+        tool_name: str | None = None,
+        tool_description: str | None = None,
+        *,
+        custom_output_extractor: Callable[[Any], str | Awaitable[str]] | None = None,
+        is_enabled: EnabledRule = True,
+        needs_approval: ApprovalRule = False,
+        max_turns: int | None = 10,
+        hooks: RunHooks[Any] | None = None,
+        on_stream: Callable[[Any], Any] | None = None,
+        failure_error_function: FailureText | None = default_tool_error_function,
+        parameters: type[Any] | None = None,
+        input_builder: Callable[[JsonObject], str | list[JsonObject]] | None = None,
+        version: str | None = None,
+    ) -> AgentTool:
+        """This agent as a tool of another. Its own gated calls pause the outermost run and are decided there.
+
+        `parameters` is a pydantic model for structured input; `input_builder` makes the nested run's input of it.
+        """
+        return AgentTool(
+            name=tool_name or re.sub(r"[^a-zA-Z0-9_-]", "_", self.name).lower(),
+            description=tool_description or self.handoff_description or f"Ask the agent {self.name}.",
+            params_json_schema=_nested_schema(parameters),
+            on_invoke_tool=_only_nested,
+            is_enabled=is_enabled,
+            needs_approval=needs_approval,
+            failure_error_function=failure_error_function,
+            recovery="retry",  # nothing happens between the claim and the first fact of the nested run
+            version=version,
+            check_arguments=_nested_check(parameters),
+            agent=self,
+            custom_output_extractor=custom_output_extractor,
+            max_turns=max_turns,
+            input_builder=input_builder,
+            nested_hooks=hooks,
+            on_stream=on_stream,
+        )
+
     def clone(self, **changes: Any) -> Agent[T]:
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)
+
+
+async def _only_nested(_ctx: ToolContext[Any], _arguments: str) -> object:
+    raise UserError("An agent tool is run by the runtime, as a nested run, and cannot be invoked by itself.")
+
+
+_TEXT_INPUT: JsonObject = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+
+
+def _nested_schema(parameters: type[Any] | None) -> JsonObject:
+    if parameters is None:
+        return _TEXT_INPUT
+    import pydantic
+
+    return pydantic.TypeAdapter(parameters).json_schema()
+
+
+def _nested_check(parameters: type[Any] | None) -> Callable[[JsonObject], str | None]:
+    def check(arguments: JsonObject) -> str | None:
+        if parameters is None:
+            return None if isinstance(arguments.get("input"), str) else "input: a text is required"
+        import pydantic
+
+        try:
+            pydantic.TypeAdapter(parameters).validate_python(arguments)
+        except pydantic.ValidationError as error:
+            return "\n".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+        return None
+
+    return check

@@ -76,7 +76,7 @@ def _plain_text(value: str, where: str) -> str:
 
 def plain_item(item: object, where: str = "item") -> JsonObject:
     """A raw item as a dict of our own: given as a mapping, or as an object of the `openai` package."""
-    if isinstance(item, _Dumpable):
+    if not isinstance(item, dict) and isinstance(item, _Dumpable):
         item = item.model_dump(mode="json", exclude_unset=True)
     found = plain(item, where)
     if not isinstance(found, dict):

@@ -123,6 +123,12 @@ class CallsAllowed(Fact, frozen=True, tag="allow"):
     calls: list[str]
 
 
+class CallsDeferred(Fact, frozen=True, tag="defer"):
+    """These calls are handoffs: they take place when all other calls of the turn have ended."""
+
+    calls: list[str]
+
+
 class CallHeld(Fact, frozen=True, tag="hold"):
     """A call waits for a person. The digest says what exactly the person is asked about."""
 
@@ -219,6 +225,12 @@ class AgentChanged(Fact, frozen=True, tag="agent"):
     agent: str
 
 
+class HistoryRewritten(Fact, frozen=True, tag="rewrite"):
+    """A handoff's filter changed what the next agent reads."""
+
+    items: list[JsonObject]
+
+
 class RunStopped(Fact, frozen=True, tag="stop"):
     """An error ended the drive, not the run: it can be resumed."""
 
@@ -249,6 +261,7 @@ PlainFact: TypeAlias = (
     | ResponseReceived
     | ResponseUnusable
     | CallsAllowed
+    | CallsDeferred
     | CallHeld
     | CallInDoubt
     | CallsStarted
@@ -258,6 +271,7 @@ PlainFact: TypeAlias = (
     | GrantMade
     | GrantRevoked
     | AgentChanged
+    | HistoryRewritten
     | RunStopped
     | RunEnded
 )

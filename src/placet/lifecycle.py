@@ -24,6 +24,9 @@ class RunHooks(Generic[T]):
     async def on_agent_end(self, context: RunContextWrapper[T], agent: Named, output: Any) -> None:
         """The run has its final output."""
 
+    async def on_handoff(self, context: RunContextWrapper[T], from_agent: Named, to_agent: Named) -> None:
+        """The conversation has gone to another agent."""
+
     async def on_llm_start(
         self, context: RunContextWrapper[T], agent: Named, system_prompt: str | None, input_items: Sequence[JsonObject]
     ) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.context import RunContextWrapper
 from placet.errors import UserError
+from placet.handoff import HandoffInputFilter
 from placet.model_settings import ModelSettings
 from placet.ports import Model
 
@@ -48,6 +49,10 @@ class RunConfig:
     tool_error_formatter: ToolErrorFormatter | None = None
     """What the model reads of a rejected call when neither the decision nor a grant says it."""
     tool_not_found_behavior: Literal["return_error_to_model", "raise_error"] = "return_error_to_model"
+    handoff_input_filter: HandoffInputFilter | None = None
+    """For every handoff that has no filter of its own."""
+    max_nesting: int = 8
+    """How deep runs of agent tools may be nested in each other."""
     max_tool_concurrency: int | None = None
     """How many bodies of one turn run at the same time; None: all."""
     limits: Limits = Limits()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from placet.agent import Agent
+from placet.agent_graph import AgentGraph
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.codec import Json, JsonObject, NotPlain, encode, plain, plain_item
 from placet.context import RunContextWrapper
@@ -19,11 +20,11 @@ from placet.core.deciding import contradiction, same_decision
 from placet.core.fold import fold
 from placet.core.log import Log
 from placet.core.state import Call, RunFold
-from placet.core.table import Status
+from placet.core.table import WAITING, Status
 from placet.decisions import Grant, ItemOrId, Word, find_entry, plain_object, stage_word
 from placet.errors import StaleApproval, UserError
 from placet.events import DecisionMade, Delivery, GrantMade, RunForked, RunStarted, Usage
-from placet.ids import call_id, mint, request_id
+from placet.ids import call_id, mint, path_of, request_id
 from placet.items import ToolApprovalItem
 from placet.run_config import DEFAULT_MAX_TURNS
 from placet.seal import Keys
@@ -57,17 +58,17 @@ class RunState(Generic[T]):
         self._log.append(*self._log.next_line(round(clock.now(), 3), [started]))
         self._run = fold([started])
         self._context = context
-        self._agent = starting_agent
+        self._graph = AgentGraph(starting_agent)
         self._clock = clock
         self._made_by_hand = True
 
     @classmethod
-    def of_run(cls, agent: Agent[T], log: Log, run: RunFold, context: T, clock: Clock) -> RunState[T]:
+    def of_run(cls, graph: AgentGraph, log: Log, run: RunFold, context: T, clock: Clock) -> RunState[T]:
         """The state of a run at the end of `log`, whose fold is `run`. Both are the state's own from here on."""
         state = cls.__new__(cls)
         state._log = log
         state._run = run
-        state._agent = agent
+        state._graph = graph
         state._clock = clock
         state._made_by_hand = False
         run_ids = (*run.origins, log.run_id)
@@ -91,7 +92,7 @@ class RunState(Generic[T]):
 
     def get_interruptions(self) -> list[ToolApprovalItem]:
         """What waits for a person, at any depth, innermost calls themselves; empty when nothing does."""
-        return interruptions_of(self._run, self.run_id, self._agent)
+        return interruptions_of(self._run, self.run_id, self._graph)
 
     # -- deciding ---------------------------------------------------------------------------------------------------
 
@@ -149,7 +150,7 @@ class RunState(Generic[T]):
         if self._made_by_hand:
             raise UserError("Only a call that waits in a run can be edited.")
         entry = find_entry(self._context._ledger, (*self._run.origins, self.run_id), item)
-        tool = self._agent.tool_named(entry.name)
+        tool = self._graph.at(entry.agent).tool_named(entry.name)
         edited = plain_object(arguments, f"The edited arguments of '{entry.name}'")
         problem = tool.check_arguments(edited) if tool is not None and tool.check_arguments is not None else None
         if problem is not None:
@@ -189,7 +190,7 @@ class RunState(Generic[T]):
         else:
             raise UserError("The run has ended: there is nothing left to fork.")
         context: Any = self._context.context if self._context is not None else None
-        twin: RunState[T] = RunState.of_run(self._agent, log, run, context, self._clock)
+        twin: RunState[T] = RunState.of_run(self._graph, log, run, context, self._clock)
         twin._made_by_hand = self._made_by_hand
         return twin
 
@@ -261,13 +262,14 @@ class RunState(Generic[T]):
         strict: bool,
         clock: Clock,
     ) -> RunState[T]:
-        check_declarations(agent, document.run)
+        graph = AgentGraph(agent)
+        check_declarations(graph, document.run)
         if context_override is not None:
             given = context_override
             context = given.context if isinstance(given, RunContextWrapper) else given
         else:
             context = unpack_context(document.context, deserializer, strict=strict)
-        state = cls.of_run(agent, document.log, document.run, context, clock)
+        state = cls.of_run(graph, document.log, document.run, context, clock)
         state._made_by_hand = document.made_by_hand
         if document.made_by_hand:
             state._context = RunContextWrapper(context, _copied(document.run.usage), clock=clock)
@@ -331,27 +333,35 @@ def delivery_of(
     return ("auto", None) if auto else ("own", None)
 
 
-def check_declarations(agent: Agent[Any], run: RunFold) -> None:
-    """Refuse a state whose agent or tools are not there any more, by name."""
-    if run.agent != agent.address:
-        raise UserError(
-            f"The state is of agent '{run.agent}', and '{agent.address}' was given: load it with the former."
-        )
+def check_declarations(graph: AgentGraph, run: RunFold) -> None:
+    """Refuse a state whose agents or tools are not there any more, by name."""
+    for member in run.family():
+        graph.at(member.agent)
+        graph.at(member.response_agent)
     for owner, call in run.waiting():
-        if agent.tool_named(call.name) is None:
+        if graph.at(owner.response_agent).tool_named(call.name) is None:
             raise UserError(
                 f"Call {call.id} waits for tool '{call.name}', which agent '{owner.response_agent}' no longer has. "
                 "Declare the tool again, or load the state with the version of the code that has it."
             )
 
 
-def interruptions_of(run: RunFold, run_id: str, agent: Agent[Any]) -> list[ToolApprovalItem]:
-    return [approval_item(owner, call, run_id, agent) for owner, call in run.waiting()]
+def interruptions_of(run: RunFold, run_id: str, graph: AgentGraph) -> list[ToolApprovalItem]:
+    return [approval_item(owner, call, run_id, graph) for owner, call in run.waiting()]
 
 
-def approval_item(owner: RunFold, call: Call, run_id: str, agent: Agent[Any]) -> ToolApprovalItem:
+def pending_item(run: RunFold, local: str, run_id: str, graph: AgentGraph) -> ToolApprovalItem | None:
+    """The item of one call, if it (still) waits."""
+    owner = run.find(path_of(local))
+    call = owner.calls.get(local) if owner is not None else None
+    if owner is None or call is None or call.status not in WAITING:
+        return None
+    return approval_item(owner, call, run_id, graph)
+
+
+def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph) -> ToolApprovalItem:
     return ToolApprovalItem(
-        agent,
+        graph.at(owner.response_agent),
         dict(call.item),
         tool_name=call.name,
         id=call_id(run_id, call.id),

@@ -42,7 +42,7 @@ def call(label: str, *, arguments: str = "{}", **more: Any) -> Item:
     return {"type": "function_call", "call_id": label, "name": "tool", "arguments": arguments, **more}
 
 
-def output(label: str, text: str = "done", **more: Any) -> Item:
+def output(label: str, text: Any = "done", **more: Any) -> Item:
     return {"type": "function_call_output", "call_id": label, "output": text, **more}
 
 
@@ -294,7 +294,6 @@ def test_an_output_to_which_the_server_gave_an_id_is_on_the_server() -> None:
     prepared = tracker.prepare_input("hello", items)
 
     assert prepared == [output("b")]
-    assert "fco_1" in tracker.server_item_ids
     assert tracker.server_item_ids == {"fco_1"}
 
 
@@ -446,12 +445,29 @@ def test_a_generated_item_with_a_servers_id_is_never_sent_even_if_no_response_wa
     assert prepared == [HELLO, output("a")]
 
 
+def test_hydration_notes_the_ids_of_all_that_the_server_holds() -> None:
+    original = [HELLO, message("hi", id="msg_1")]
+    items = run_items(message("from an earlier run", id="msg_2"), call("a", id="fc_1"))
+    tracker = hydrated(items, [response(call("a", id="fc_1"), message("well", id="msg_3"))], original)
+
+    assert tracker.server_item_ids == {"msg_1", "msg_2", "msg_3", "fc_1"}
+
+
 def test_a_pending_approval_is_never_sent() -> None:
     tracker = Tracker(conversation_id="conv_1")
 
     prepared = tracker.prepare_input("hello", [pending(call("a")), ToolApprovalItem(AGENT, call("b", id="fc_2"))])
 
     assert prepared == [HELLO]
+
+
+def test_a_list_without_the_models_calls_and_messages_is_enough() -> None:
+    items = [pending(call("a")), *run_items(output("b"))]
+    tracker = hydrated(items, [response(message("hm"), call("a"), call("b"))])
+
+    prepared = tracker.prepare_input("hello", [*items, output("a")])
+
+    assert prepared == [output("b"), output("a")]
 
 
 # Labels that a provider repeats
@@ -481,6 +497,18 @@ def test_a_label_that_a_later_response_repeats_is_unsent_again_while_driving() -
     assert before_second == []
     assert after_first == set()
     assert tracker.server_tool_call_ids == {"x"}
+
+
+def test_a_label_that_was_answered_before_hydration_is_unsent_again_when_it_is_called_again() -> None:
+    items = run_items(call("x"), output("x", "same"), call("y"), output("y"))
+    tracker = hydrated(items, [response(call("x")), response(call("y"))])
+    deliver(tracker, "hello", items, response(call("x")))
+    after_call = set(tracker.server_tool_call_ids)
+
+    prepared = tracker.prepare_input("hello", [*items, *run_items(call("x"), output("x", "same"))])
+
+    assert prepared == [output("x", "same")]
+    assert after_call == {"y"}
 
 
 def test_a_repeated_label_whose_second_call_still_waits_sends_nothing() -> None:
@@ -521,6 +549,15 @@ def test_a_repeated_label_is_told_apart_when_only_the_last_response_was_kept() -
     assert prepared == [output("x", "second")]
 
 
+def test_a_repeated_label_is_told_apart_when_only_outputs_and_the_last_response_were_kept() -> None:
+    items = run_items(output("x", "first"), output("x", "second"))
+    tracker = hydrated(items, [response(call("x"))])
+
+    prepared = tracker.prepare_input("hello", items)
+
+    assert prepared == [output("x", "second")]
+
+
 def test_a_repeated_label_is_told_apart_when_calls_stand_before_all_outputs() -> None:
     items = run_items(call("x"), call("x"), output("x", "first"), output("x", "second"))
     tracker = hydrated(items, [response(call("x")), response(call("x"))])
@@ -541,6 +578,15 @@ def test_a_label_in_the_original_input_is_not_confused_with_the_same_label_in_a_
     assert resumed.prepare_input(original, items) == [output("x", "now")]
 
 
+def test_an_output_in_the_original_input_does_not_answer_a_response_that_came_after_it() -> None:
+    original = [HELLO, call("x"), output("x", "history")]
+    tracker = hydrated([], [response(call("x"))], original)
+
+    prepared = tracker.prepare_input(original, [])
+
+    assert prepared == []
+
+
 @pytest.mark.parametrize("resumed", [True, False])
 def test_two_calls_under_one_label_in_one_response_get_both_outputs_once_each(resumed: bool) -> None:
     answer = response(call("x"), call("x"), id="resp_1")
@@ -555,6 +601,39 @@ def test_two_calls_under_one_label_in_one_response_get_both_outputs_once_each(re
 
     assert sent == [output("x", "same"), output("x", "same")]
     assert tracker.prepare_input("hello", rebuilt(items)) == []
+    assert tracker.server_tool_call_ids == {"x"}
+
+
+def test_of_two_calls_under_one_label_the_one_that_ran_is_unsent_while_the_other_waits() -> None:
+    items = [*run_items(call("x"), output("x", "ran"), call("x")), pending(call("x"))]
+    tracker = hydrated(items, [response(call("x"), call("x"))])
+
+    prepared = tracker.prepare_input("hello", items)
+
+    assert prepared == [output("x", "ran")]
+
+
+def test_an_acknowledgement_counts_for_one_request_only() -> None:
+    tracker = Tracker(conversation_id="conv_1")
+    deliver(tracker, "hello", [], response(call("x")))
+    sent = deliver(tracker, "hello", run_items(call("x"), output("x")), response(call("x")))
+    tracker.mark_input_as_sent(sent)  # late, and again
+    tracker.track_server_items(response())
+
+    assert tracker.server_tool_call_ids == set()
+
+
+def test_a_named_label_is_answered_when_all_its_outputs_are() -> None:
+    items = run_items(call("x"), call("x"), output("x", "1"), output("x", "2"))
+    responses = [response(call("x"), call("x")), response(message("bye"))]
+    tracker = hydrated(items, responses, unsent_tool_call_ids={"x"})
+    tracker.mark_input_as_sent(tracker.prepare_input("hello", items)[:1])
+    tracker.track_server_items(response())
+    after_one = set(tracker.server_tool_call_ids)
+    rest = deliver(tracker, "hello", items, response())
+
+    assert after_one == set()
+    assert rest == [output("x", "2")]
     assert tracker.server_tool_call_ids == {"x"}
 
 
@@ -597,12 +676,23 @@ def redacted(items: list[Item]) -> list[Item]:
         rebuilt,
         as_objects,
         redacted,
+        lambda items: [items[0], *redacted(items[1:])],
         lambda items: items[::-1],
         lambda items: redacted(items)[::-1],
         lambda items: [{"role": "developer", "content": "be brief"}, *items],
         lambda items: [dict(reversed(item.items())) for item in items],
     ],
-    ids=["copies", "rebuilds", "objects", "rewrites outputs", "reorders", "rewrites and reorders", "adds", "keys"],
+    ids=[
+        "copies",
+        "rebuilds",
+        "objects",
+        "rewrites outputs",
+        "rewrites some",
+        "reorders",
+        "rewrites and reorders",
+        "adds",
+        "keys",
+    ],
 )
 def test_nothing_is_sent_again_after_a_filter_that(change: Any) -> None:
     tracker, items = sent_through(change)
@@ -707,6 +797,27 @@ def test_an_original_input_with_ids_of_another_conversation_is_sent_whole() -> N
     assert tracker.server_item_ids == {"msg_old", "msg_new"}
 
 
+def test_the_models_message_comes_back_in_the_input_in_another_shape_and_is_known_by_its_id() -> None:
+    more = {"role": "user", "content": "and now?"}
+    tracker = Tracker(conversation_id="conv_1")
+    deliver(tracker, [HELLO], [], response(message("hi", id="msg_1")))
+
+    prepared = tracker.prepare_input([HELLO, {"role": "assistant", "content": "hi", "id": "msg_1"}, more], [])
+
+    assert prepared == [more]
+
+
+def test_references_are_told_apart_by_what_they_refer_to() -> None:
+    references = [{"type": "item_reference", "id": "msg_1"}, {"type": "item_reference", "id": "msg_2"}]
+    tracker = Tracker(conversation_id="conv_1")
+    tracker.prepare_input(references, [])
+    tracker.mark_input_as_sent(references[1:])
+
+    prepared = tracker.prepare_input(references, [])
+
+    assert prepared == references[:1]
+
+
 def test_handoffs_are_calls_and_outputs_like_others() -> None:
     items = [HandoffCallItem(AGENT, call("h", id="fc_1")), HandoffOutputItem(AGENT, output("h", '{"assistant": "b"}'))]
     tracker = hydrated(items, [response(call("h", id="fc_1"))])
@@ -783,7 +894,7 @@ def test_preparing_twice_gives_the_same_and_counts_nothing_as_sent() -> None:
 
 
 def test_preparing_changes_nothing_that_it_is_given_and_gives_copies() -> None:
-    original, raw = [copy.deepcopy(HELLO)], output("a", [{"type": "input_text", "text": "deep"}])  # type: ignore[arg-type]
+    original, raw = [copy.deepcopy(HELLO)], output("a", [{"type": "input_text", "text": "deep"}])
     before = copy.deepcopy((original, raw))
     tracker = Tracker(conversation_id="conv_1")
     prepared = tracker.prepare_input(original, run_items(raw))

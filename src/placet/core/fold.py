@@ -43,6 +43,8 @@ def _apply_in_child(run: RunFold, fact: e.InChild) -> None:
     found = run.find(fact.path)
     if found is not None and found is not run:
         apply(found, fact.fact)
+        if isinstance(fact.fact, e.ResponseReceived):
+            _add_usage_above(run, fact.path, fact.fact.usage)
         return
     parent = run.find(path_of(fact.path))
     call = parent.calls.get(fact.path) if parent is not None else None
@@ -53,12 +55,21 @@ def _apply_in_child(run: RunFold, fact: e.InChild) -> None:
     parent.children[fact.path] = child
 
 
+def _add_usage_above(run: RunFold, path: str, usage: e.Usage) -> None:
+    """What a nested run used, the runs around it used too."""
+    while path:
+        path = path_of(path)
+        owner = run.find(path)
+        if owner is not None:
+            owner.usage.add(usage)
+
+
 # -- the run ----------------------------------------------------------------------------------------------------------
 
 
 def _run_started(run: RunFold, fact: e.RunStarted) -> None:
     run.started = True
-    run.agent = run.response_agent = fact.agent
+    run.starting_agent = run.agent = run.response_agent = fact.agent
     run.max_turns = fact.max_turns
     run.delivery = fact.delivery
     run.server_id = fact.server_id
@@ -88,6 +99,13 @@ def _agent_changed(run: RunFold, fact: e.AgentChanged) -> None:
     if run.open_calls:
         raise IllegalTransition("A handoff cannot take place while calls of the turn are open.")
     run.agent = fact.agent
+
+
+def _history_rewritten(run: RunFold, fact: e.HistoryRewritten) -> None:
+    if run.open_calls or run.delivery != "own":
+        raise IllegalTransition("Only a history of our own, between two turns, can be rewritten.")
+    run.history = list(fact.items)
+    run.seen_labels = {label for item in fact.items if isinstance(label := item.get("call_id"), str)}
 
 
 def _run_stopped(run: RunFold, fact: e.RunStopped) -> None:
@@ -198,6 +216,10 @@ def _call(run: RunFold, call: str) -> Call:
 
 def _calls_allowed(run: RunFold, fact: e.CallsAllowed) -> None:
     _move_all(run, fact.calls, Move.ALLOW)
+
+
+def _calls_deferred(run: RunFold, fact: e.CallsDeferred) -> None:
+    _move_all(run, fact.calls, Move.DEFER)
 
 
 def _calls_started(run: RunFold, fact: e.CallsStarted) -> None:
@@ -316,6 +338,7 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.TurnLimitSet: _turn_limit_set,
     e.InputAdded: _input_added,
     e.AgentChanged: _agent_changed,
+    e.HistoryRewritten: _history_rewritten,
     e.RunStopped: _run_stopped,
     e.RunEnded: _run_ended,
     e.RequestSent: _request_sent,
@@ -325,6 +348,7 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.ResponseReceived: _response_received,
     e.ResponseUnusable: _response_unusable,
     e.CallsAllowed: _calls_allowed,
+    e.CallsDeferred: _calls_deferred,
     e.CallsStarted: _calls_started,
     e.CallHeld: _call_held,
     e.CallInDoubt: _call_in_doubt,

@@ -17,6 +17,7 @@ from placet.errors import StateRefused
 from placet.events import (
     AnyFact,
     CallsAllowed,
+    CallsDeferred,
     CallsStarted,
     Fact,
     InChild,
@@ -26,7 +27,7 @@ from placet.events import (
 )
 
 _record_decoder = msgspec.json.Decoder(Record)
-_WITHOUT_PAYLOAD = (RequestSent, CallsAllowed, CallsStarted, TurnLimitSet)
+_WITHOUT_PAYLOAD = (RequestSent, CallsAllowed, CallsDeferred, CallsStarted, TurnLimitSet)
 
 
 class Log:

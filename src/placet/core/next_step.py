@@ -108,6 +108,8 @@ def _within_turn(run: RunFold, at_work: AbstractSet[str]) -> Step:
     orphans = [call for call in calls if call.status is Status.STARTED and call.id not in run.children]
     if orphans:
         return RecoverCalls(orphans)
+    if run.open_calls == len(calls) == sum(call.status is Status.DEFERRED for call in calls):
+        return AdvanceCalls(calls, [])
     runnable = [call for call in calls if call.status in RUNNABLE or _child_can_go_on(run, call)]
     concludable = [call for call in calls if call.status in CONCLUDABLE]
     if runnable or concludable:

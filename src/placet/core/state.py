@@ -78,6 +78,7 @@ class RunFold:
         "seen_labels",
         "server_id",
         "started",
+        "starting_agent",
         "stopped",
         "turn",
         "usage",
@@ -88,6 +89,7 @@ class RunFold:
         self.ledger = ledger if ledger is not None else Ledger()
         """One for a run and all runs nested in it."""
         self.started = False
+        self.starting_agent = ""
         self.agent = ""
         self.response_agent = ""
         """Who made the last request: the calls of the open turn are that agent's."""

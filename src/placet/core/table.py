@@ -2,6 +2,7 @@
 
     proposed ──allow──▸ allowed ──────────────start──▸ started ──end──▸ ended
         │                                     ▴   │ ▴
+        ├──defer─▸ deferred ──────────────────start──▸ (a handoff: when all other calls of the turn have ended)
         ├──hold──▸ held ──approve──▸ approved ┘   │ └─start (run again)
         │           │ ▴                  │        └─doubt─▸ in_doubt ──approve──▸ cleared ──start──▸ started
         │           │ └─revoke, hold anew┘                     │
@@ -24,6 +25,8 @@ from placet.errors import IllegalTransition
 class Status(Enum):
     PROPOSED = "proposed"
     ALLOWED = "allowed"
+    DEFERRED = "deferred"
+    """A handoff: it waits for the other calls of the turn, not for a person."""
     HELD = "held"
     APPROVED = "approved"
     REJECTED = "rejected"
@@ -39,6 +42,7 @@ class Status(Enum):
 
 class Move(Enum):
     ALLOW = "allow"
+    DEFER = "defer"
     HOLD = "hold"
     APPROVE = "approve"
     REJECT = "reject"
@@ -62,6 +66,7 @@ CONCLUDABLE = frozenset({Status.REJECTED, Status.ANSWERED, Status.GIVEN_UP})
 TABLE: dict[Status, dict[Move, Status]] = {
     Status.PROPOSED: {
         Move.ALLOW: Status.ALLOWED,
+        Move.DEFER: Status.DEFERRED,
         Move.HOLD: Status.HELD,
         Move.REFUSE: Status.ENDED,
         Move.CLOSE: Status.ENDED,
@@ -72,6 +77,7 @@ TABLE: dict[Status, dict[Move, Status]] = {
         Move.REFUSE: Status.ENDED,
         Move.CLOSE: Status.ENDED,
     },
+    Status.DEFERRED: {Move.START: Status.STARTED, Move.REFUSE: Status.ENDED, Move.CLOSE: Status.ENDED},
     Status.HELD: {
         Move.HOLD: Status.HELD,  # what waits has changed: a new question takes the place of the old one
         Move.APPROVE: Status.APPROVED,

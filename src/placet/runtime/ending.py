@@ -22,7 +22,7 @@ async def judge_turn(frame: Frame) -> None:
     """All calls of the turn have ended. Once, over the outputs in the model's order: is this the end?"""
     behavior = frame.agent.tool_use_behavior
     calls = list(frame.run.calls.values())
-    if behavior == "run_llm_again":
+    if behavior == "run_llm_again" or frame.run.agent != frame.run.response_agent:  # a handoff took place
         await ask_model(frame)
         return
     if callable(behavior):

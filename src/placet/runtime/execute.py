@@ -5,20 +5,34 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from placet.agent import AgentTool
 from placet.codec import Json, JsonObject, parse_arguments
 from placet.context import ToolContext
 from placet.core.state import Call
 from placet.core.table import Status
 from placet.decisions import canonical_text
-from placet.errors import PlacetError, ToolError, ToolOutputError, ToolTimeoutError, UserError
+from placet.errors import (
+    MaxTurnsExceeded,
+    ModelBehaviorError,
+    PlacetError,
+    ToolError,
+    ToolOutputError,
+    ToolTimeoutError,
+    UserError,
+)
 from placet.events import CallEnded, CallHeld, CallInDoubt, CallsStarted, Outcome
 from placet.ids import call_id
 from placet.run_config import ToolErrorFormatterArgs
 from placet.runtime.frame import Frame, Job, awaited
 from placet.runtime.gating import digest_now
+from placet.runtime.handing_over import hand_over
+from placet.runtime.nested import run_nested
 from placet.runtime.output import as_tool_output
 from placet.tool import CannotTell, DidNotHappen, Happened, default_tool_error_function
+from placet.tool_schema import InvalidArguments
 
+_NESTED_FAILURES = (InvalidArguments, MaxTurnsExceeded, ModelBehaviorError, ToolOutputError)
+"""What ends a nested run for good: the model that called it reads so."""
 NOT_APPROVED = "Tool execution was not approved."
 GIVEN_UP = "It is unknown whether this tool ran: it was interrupted, and a reviewer decided not to run it again."
 
@@ -57,6 +71,9 @@ async def _rejection_text(frame: Frame, call: Call) -> str:
 
 async def start_calls(frame: Frame, calls: list[Call]) -> None:
     """Claim the calls, then run them side by side: all at once, or as many as the configuration allows."""
+    if calls and calls[0].status is Status.DEFERRED:
+        await hand_over(frame, calls[0])
+        return
     jobs = [job for call in calls if (job := _job(frame, call)) is not None]
     limit = frame.config.max_tool_concurrency
     free = len(jobs) if limit is None else max(0, limit - len(frame.tasks))
@@ -68,8 +85,10 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
 async def _run_side_by_side(frame: Frame, jobs: list[Job]) -> None:
     if not jobs:
         return
-    frame.note(CallsStarted([job.call.id for job in jobs]))
-    await frame.journal.commit()  # the claims are durable before the first effect
+    fresh = [job.call.id for job in jobs if job.call.id not in frame.run.children]
+    if fresh:  # a nested run that goes on was claimed when it began
+        frame.note(CallsStarted(fresh))
+        await frame.journal.commit()  # the claims are durable before the first effect
     for job in jobs:
         frame.at_work.add(job.call.id)
         frame.tasks.add(asyncio.create_task(_work(frame, job)))
@@ -84,7 +103,7 @@ def _job(frame: Frame, call: Call) -> Job | None:
         frame.note(CallEnded(call.id, "denied", f"Tool '{call.name}' not found."))
         return None
     decision = call.decision
-    if call.status is Status.ALLOWED or decision is None:
+    if call.status is Status.ALLOWED or decision is None or call.status is Status.STARTED:
         return Job(call, tool, call.arguments)
     digest = digest_now(frame.run, call, tool)
     if digest != decision.digest:
@@ -107,8 +126,9 @@ async def _work(frame: Frame, job: Job) -> None:
             if not frame.queue:
                 return
             job = frame.queue.popleft()
-            frame.note(CallsStarted([job.call.id]))
-            await frame.journal.commit()
+            if job.call.id not in frame.run.children:
+                frame.note(CallsStarted([job.call.id]))
+                await frame.journal.commit()
     except BaseException as error:  # noqa: BLE001  # the drive raises it, once the siblings are done
         frame.failures.append(error)
         frame.at_work.difference_update(waiting.call.id for waiting in frame.queue)
@@ -126,13 +146,21 @@ async def _run_body(frame: Frame, job: Job) -> None:
     try:
         for hooks in frame.all_hooks:
             await hooks.on_tool_start(ctx, frame.agent, job.tool)
-        value = await _invoke(job, ctx)
-        output = as_tool_output(job.tool.name, value, frame.config.limits.output)
+        if isinstance(job.tool, AgentTool):
+            found = await run_nested(frame, job, job.tool)
+            if found is None:
+                return  # somebody in the nested run waits for a person: the call goes on when they have decided
+            output = found
+        else:
+            value = await _invoke(job, ctx)
+            output = as_tool_output(job.tool.name, value, frame.config.limits.output)
     except asyncio.CancelledError:
         if frame.is_stopping:
             raise  # the drive was cancelled: nobody knows how far the body got
         outcome, output = "failed", f"Tool '{job.tool.name}' was cancelled."
-    except Exception as error:  # noqa: BLE001  # a tool's failure is data for the model
+    except Exception as error:  # a tool's failure is data for the model
+        if isinstance(job.tool, AgentTool) and not isinstance(error, _NESTED_FAILURES):
+            raise  # a provider or a store that failed inside: the nested run can be gone on with, so it is not given up
         outcome = "failed"
         output, failure = await _failure_text(job, ctx, error)
     frame.note(CallEnded(job.call.id, outcome, _with_edit_note(job, output)))
@@ -219,6 +247,9 @@ async def await_bodies(frame: Frame) -> None:
 async def recover_calls(frame: Frame, calls: list[Call]) -> None:
     """Somebody claimed these and is gone. Each tool's contract says what to do; without one, a person is asked."""
     for call in calls:
+        if frame.agent.handoff_named(call.name) is not None:
+            await hand_over(frame, call)
+            return
         tool = frame.tool_named(call.name)
         if tool is None:
             raise UserError(

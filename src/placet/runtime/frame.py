@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from placet.agent import Agent
+from placet.agent_graph import AgentGraph
 from placet.context import RunContextWrapper
 from placet.core.approvals import Ledger
 from placet.core.state import Call, RunFold
@@ -38,12 +39,18 @@ async def awaited(value: V | Awaitable[V]) -> V:
     return await value if inspect.isawaitable(value) else value
 
 
+async def _not_yet(_frame: Frame) -> None:
+    raise AssertionError("whoever makes a frame gives it the loop")
+
+
 class Frame:
+    """What the steps of one drive share."""
+
     def __init__(
         self,
         journal: Journal,
         path: str,
-        agent: Agent[Any],
+        graph: AgentGraph,
         context: RunContextWrapper[Any],
         config: RunConfig,
         hooks: RunHooks[Any] | None,
@@ -53,13 +60,15 @@ class Frame:
     ) -> None:
         self.journal = journal
         self.path = path
-        self.agent = agent
+        self.graph = graph
         self.context = context
         self.config = config
         self.hooks = hooks
         self.feed = feed
         self.resend = resend
         """What a person said about a request that may or may not have been taken: send it again, or not."""
+        self.drive: Callable[[Frame], Awaitable[None]] = _not_yet
+        """The loop itself, for runs nested in this one."""
         self.by_hand = by_hand
         """Decisions that were made before the run began, on a wrapper that belonged to no run."""
         self.at_work: set[str] = set()
@@ -80,6 +89,11 @@ class Frame:
         found = run if not self.path else run.find(self.path)
         assert found is not None, "a frame is made for a run that is in the log"
         return found
+
+    @property
+    def agent(self) -> Agent[Any]:
+        """Who is at work: a handoff changes it."""
+        return self.graph.at(self.run.agent)
 
     @property
     def run_id(self) -> str:

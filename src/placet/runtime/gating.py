@@ -14,13 +14,16 @@ from placet.core.state import Call, RunFold
 from placet.core.table import Status
 from placet.decisions import label_key
 from placet.errors import ModelBehaviorError
-from placet.events import CallEnded, CallHeld, CallsAllowed, DecisionMade, GrantMade
+from placet.events import CallEnded, CallHeld, CallsAllowed, CallsDeferred, DecisionMade, GrantMade
 from placet.runtime.frame import Frame, awaited
+from placet.runtime.handing_over import ONLY_ONE
 from placet.tool import Tool
 
 
 async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     """Judge calls that nobody has judged. Only an explicit «no approval needed» lets one run."""
+    if frame.agent.handoffs:
+        calls = await _set_handoffs_aside(frame, calls)
     tools = {tool.name: tool for tool in await frame.enabled_tools()}
     if any(callable(tool.needs_approval) for tool in map(tools.get, (call.name for call in calls)) if tool is not None):
         await frame.journal.commit()  # rules are user code: the response is safe before they are asked
@@ -39,6 +42,19 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     if held:
         _apply_words_by_hand(frame, held)
         await decide_by_grants(frame)
+
+
+async def _set_handoffs_aside(frame: Frame, calls: list[Call]) -> list[Call]:
+    """Defer the turn's first handoff until everything else has ended; the calls that are none."""
+    asked = [
+        call
+        for call in calls
+        if (found := frame.agent.handoff_named(call.name)) and await found.is_on(frame.context, frame.agent)
+    ]
+    if asked:
+        frame.note(CallsDeferred([asked[0].id]))
+        frame.note(*(CallEnded(call.id, "denied", ONLY_ONE) for call in asked[1:]))
+    return [call for call in calls if call not in asked]
 
 
 def _judge_plainly(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | str:

@@ -25,7 +25,7 @@ class Journal:
         self.run = run
         self.store = store
         self.lease = lease
-        self.publish: Callable[[Sequence[AnyFact]], None] | None = None
+        self.subscribers: list[Callable[[Sequence[AnyFact]], None]] = []
         self._clock = clock
         self._noted: list[AnyFact] = []
         self._writing = asyncio.Lock()
@@ -57,8 +57,8 @@ class Journal:
             if self._noted:
                 facts, self._noted = self._noted, []
                 await self._append(facts)
-                if self.publish is not None:
-                    self.publish(facts)
+                for tell in list(self.subscribers):
+                    tell(facts)
 
     async def _append(self, facts: list[AnyFact]) -> None:
         line, head = self.log.next_line(self.now(), facts)

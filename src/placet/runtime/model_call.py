@@ -54,14 +54,21 @@ async def _prepare(frame: Frame) -> ModelRequest:
         await frame.journal.commit()  # user code may take for ever: what happened is safe first
     instructions = agent.instructions
     prompt = await awaited(instructions(frame.context, agent)) if callable(instructions) else instructions
-    tools = await frame.enabled_tools()
+    tools = [
+        ToolSpec(t.name, t.description, t.params_json_schema, t.strict_json_schema) for t in await frame.enabled_tools()
+    ]
+    tools += [
+        ToolSpec(each.tool_name, each.tool_description, each.input_json_schema)
+        for each in agent.all_handoffs
+        if await each.is_on(frame.context, agent)
+    ]
     out = outgoing(frame.run)
     for hooks in frame.all_hooks:
         await hooks.on_llm_start(frame.context, agent, prompt, out.items)
     return ModelRequest(
         input=out.items,
         system_instructions=prompt,
-        tools=[ToolSpec(t.name, t.description, t.params_json_schema, t.strict_json_schema) for t in tools],
+        tools=tools,
         model_settings=agent.model_settings.resolve(frame.config.model_settings),
         output_schema=output_schema(agent.output_type),
         previous_response_id=out.previous_response_id,

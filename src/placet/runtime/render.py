@@ -6,14 +6,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from placet.agent import Agent
+from placet.agent_graph import AgentGraph
 from placet.codec import JsonObject
 from placet.core.fold import output_item
 from placet.core.log import Log, read_line
 from placet.core.plan import plan_calls
 from placet.core.state import Call
-from placet.events import AnyFact, CallEnded, InChild, ResponseReceived
+from placet.events import AgentChanged, AnyFact, CallEnded, InChild, PlainFact, ResponseReceived, RunStarted
 from placet.ids import ROOT, call_id
 from placet.items import (
+    HandoffCallItem,
+    HandoffOutputItem,
     MessageOutputItem,
     ModelResponse,
     OtherItem,
@@ -25,39 +28,61 @@ from placet.items import (
 
 
 class Walk:
-    """Walks a run's facts in order and says which items each of them brought."""
+    """Walks the facts of one run (or nested run) in order and says which items each of them brought."""
 
-    def __init__(self, run_id: str, agent: Agent[Any]) -> None:
+    def __init__(self, run_id: str, graph: AgentGraph, path: str = ROOT) -> None:
         self._run_id = run_id
-        self._agent = agent
+        self._graph = graph
+        self._path = path
+        self._address = ""
         self._turn = 0
         self._calls: dict[str, Call] = {}
 
-    def items(self, fact: AnyFact) -> Iterator[RunItem]:
-        if isinstance(fact, ResponseReceived):
-            self._turn += 1
-            self._calls = {}
-            planned = plan_calls(ROOT, self._turn, fact.output, set())
-            for item, (_, call) in zip(fact.output, planned, strict=True):
-                yield self._item(item, call)
-        elif isinstance(fact, CallEnded):
-            call = self._calls.get(fact.call)
-            if call is not None:
-                call.output = fact.output
-                raw = output_item(call, call.label or call.sent_label)
-                yield ToolCallOutputItem(self._agent, raw, fact.output, id=call_id(self._run_id, call.id))
+    @property
+    def agent(self) -> Agent[Any]:
+        return self._graph.at(self._address) if self._address else self._graph.root
+
+    def own(self, fact: AnyFact) -> PlainFact | None:
+        """The fact, if it is of this run."""
+        if isinstance(fact, InChild):
+            return fact.fact if fact.path == self._path else None
+        return fact if self._path == ROOT else None
+
+    def items(self, fact: PlainFact) -> Iterator[RunItem]:
+        match fact:
+            case RunStarted() | AgentChanged():
+                self._address = fact.agent
+            case ResponseReceived():
+                self._turn += 1
+                self._calls = {}
+                planned = plan_calls(self._path, self._turn, fact.output, set())
+                for item, (_, call) in zip(fact.output, planned, strict=True):
+                    yield self._item(item, call)
+            case CallEnded() if (call := self._calls.get(fact.call)) is not None:
+                yield self._output(fact, call)
+            case _:
+                pass
 
     def _item(self, item: JsonObject, call: Call | None) -> RunItem:
         if call is not None:
             self._calls[call.id] = call
-            return ToolCallItem(self._agent, item, id=call_id(self._run_id, call.id))
+            kind = HandoffCallItem if self.agent.handoff_named(call.name) is not None else ToolCallItem
+            return kind(self.agent, item, id=call_id(self._run_id, call.id))
         match item.get("type"):
             case "message":
-                return MessageOutputItem(self._agent, item)
+                return MessageOutputItem(self.agent, item)
             case "reasoning":
-                return ReasoningItem(self._agent, item)
+                return ReasoningItem(self.agent, item)
             case _:
-                return OtherItem(self._agent, item)
+                return OtherItem(self.agent, item)
+
+    def _output(self, fact: CallEnded, call: Call) -> RunItem:
+        call.output = fact.output
+        raw = output_item(call, call.label or call.sent_label)
+        handoff = self.agent.handoff_named(call.name)
+        if handoff is not None and fact.outcome == "finished":
+            return HandoffOutputItem(self.agent, raw, source_agent=self.agent, target_agent=handoff.agent)
+        return ToolCallOutputItem(self.agent, raw, fact.output, id=call_id(self._run_id, call.id))
 
 
 def facts_of(log: Log) -> Iterable[AnyFact]:
@@ -65,14 +90,15 @@ def facts_of(log: Log) -> Iterable[AnyFact]:
         yield from read_line(line).facts
 
 
-def items_of(log: Log, agent: Agent[Any]) -> list[RunItem]:
-    walk = Walk(log.run_id, agent)
-    return [item for fact in facts_of(log) if not isinstance(fact, InChild) for item in walk.items(fact)]
+def items_of(log: Log, graph: AgentGraph, path: str) -> list[RunItem]:
+    walk = Walk(log.run_id, graph, path)
+    return [item for each in facts_of(log) if (fact := walk.own(each)) is not None for item in walk.items(fact)]
 
 
-def responses_of(log: Log) -> list[ModelResponse]:
-    return [
-        ModelResponse(fact.output, fact.usage, fact.response_id)
-        for fact in facts_of(log)
-        if isinstance(fact, ResponseReceived)
-    ]
+def responses_of(log: Log, path: str) -> list[ModelResponse]:
+    walked = (each.fact if isinstance(each, InChild) else each for each in facts_of(log) if _path(each) == path)
+    return [ModelResponse(f.output, f.usage, f.response_id) for f in walked if isinstance(f, ResponseReceived)]
+
+
+def _path(fact: AnyFact) -> str:
+    return fact.path if isinstance(fact, InChild) else ROOT

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Literal, TypeVar
 
 from placet.agent import Agent
+from placet.agent_graph import AgentGraph
 from placet.clock import Clock
 from placet.codec import JsonObject
 from placet.context import RunContextWrapper
@@ -29,9 +30,9 @@ class RunResult:
     """A run as it stood when the drive ended: finished, or waiting for people."""
 
     def __init__(
-        self, agent: Agent[Any], log: Log, run: RunFold, context: RunContextWrapper[Any], clock: Clock
+        self, graph: AgentGraph, log: Log, run: RunFold, context: RunContextWrapper[Any], clock: Clock
     ) -> None:
-        self._agent = agent
+        self._graph = graph
         self._log = log
         self._run = run
         self._clock = clock
@@ -44,7 +45,7 @@ class RunResult:
     @functools.cached_property
     def interruptions(self) -> list[ToolApprovalItem]:
         """What waits for a person; empty when the run has ended."""
-        return interruptions_of(self._run, self.run_id, self._agent)
+        return interruptions_of(self._run, self.run_id, self._graph)
 
     @functools.cached_property
     def final_output(self) -> Any:
@@ -52,7 +53,7 @@ class RunResult:
         if not self._run.has_ended:
             return None
         output = self._run.final_output
-        return parse_final(self._agent.output_type, output)[0] if isinstance(output, str) else output
+        return parse_final(self.last_agent.output_type, output)[0] if isinstance(output, str) else output
 
     def final_output_as(self, cls: type[V], raise_if_incorrect_type: bool = False) -> V:
         if raise_if_incorrect_type and not isinstance(self.final_output, cls):
@@ -66,11 +67,11 @@ class RunResult:
     @functools.cached_property
     def new_items(self) -> list[RunItem]:
         """All that the run produced so far, from its beginning."""
-        return items_of(self._log, self._agent)
+        return items_of(self._log, self._graph, self._run.path)
 
     @functools.cached_property
     def raw_responses(self) -> list[ModelResponse]:
-        return responses_of(self._log)
+        return responses_of(self._log, self._run.path)
 
     @property
     def last_response_id(self) -> str | None:
@@ -78,7 +79,8 @@ class RunResult:
 
     @property
     def last_agent(self) -> Agent[Any]:
-        return self._agent
+        """The agent that was at work last: a handoff changes it."""
+        return self._graph.at(self._run.agent)
 
     def to_input_list(self) -> list[JsonObject]:
         """The whole conversation as items: the input of a next run."""
@@ -87,7 +89,7 @@ class RunResult:
     def to_state(self) -> RunState[Any]:
         """A snapshot. Deciding on it changes neither this result nor another snapshot."""
         return RunState.of_run(
-            self._agent, self._log.copy(), self._run.copy(), self.context_wrapper.context, self._clock
+            self._graph, self._log.copy(), self._run.copy(), self.context_wrapper.context, self._clock
         )
 
     def __repr__(self) -> str:
@@ -96,14 +98,14 @@ class RunResult:
 
 
 def result_of(frame: Frame) -> RunResult:
-    return RunResult(frame.agent, frame.journal.log, frame.journal.run, frame.context, frame.config.clock)
+    return RunResult(frame.graph, frame.journal.log, frame.journal.run, frame.context, frame.config.clock)
 
 
 class RunResultStreaming(RunResult):
     """A run on its way: iterate over `stream_events()`, then read it like any result."""
 
-    def __init__(self, agent: Agent[Any], context: RunContextWrapper[Any], clock: Clock) -> None:
-        super().__init__(agent, Log("", b""), RunFold(), context, clock)
+    def __init__(self, graph: AgentGraph, context: RunContextWrapper[Any], clock: Clock) -> None:
+        super().__init__(graph, Log("", b""), RunFold(), context, clock)
         self._task: asyncio.Future[None] | None = None
         self._feed: Feed | None = None
         self._frame: Frame | None = None
@@ -130,7 +132,7 @@ class RunResultStreaming(RunResult):
         if self.is_complete:
             return super().to_state()
         log = self._log.copy()
-        return RunState.of_run(self._agent, log, fold_log(log), self.context_wrapper.context, self._clock)
+        return RunState.of_run(self._graph, log, fold_log(log), self.context_wrapper.context, self._clock)
 
     def cancel(self, mode: Literal["immediate", "after_turn"] = "immediate") -> None:
         """Stop at once (a body that runs is then in doubt), or when the turn is over.
@@ -161,7 +163,7 @@ class RunResultStreaming(RunResult):
 
     def adopt(self, result: RunResult) -> None:
         """Show what this result shows."""
-        self._agent, self._log, self._run = result._agent, result._log, result._run
+        self._graph, self._log, self._run = result._graph, result._log, result._run
         self.context_wrapper = result.context_wrapper
         for name in ("interruptions", "final_output", "input", "new_items", "raw_responses"):
             self.__dict__.pop(name, None)

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from placet.agent import Agent
 from placet.core.deciding import facts_to_append
 from placet.core.log import Log
 from placet.core.state import RunFold
-from placet.errors import RunConflict, UserError
+from placet.errors import RunConflict
 from placet.events import DecisionMade, GrantMade, RunStarted
 from placet.ports import Lease, Store, StoredRun
 from placet.run_config import RunConfig
@@ -85,8 +84,3 @@ def ended_run(stored: StoredRun, state: RunState[Any]) -> RunFold | None:
         raise RunConflict(f"Run {state.run_id} has ended in the store, and the state knows another history.")
     facts_to_append(run, new_words(state))
     return run
-
-
-def check_agent(agent: Agent[Any], run: RunFold) -> None:
-    if run.agent != agent.address:
-        raise UserError(f"The run is of agent '{run.agent}', and '{agent.address}' was given.")

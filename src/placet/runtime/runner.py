@@ -9,26 +9,25 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypedDict, Unpack
 
 from placet.agent import Agent
+from placet.agent_graph import AgentGraph
 from placet.codec import JsonObject
 from placet.context import RunContextWrapper
 from placet.core.log import Log
 from placet.core.state import RunFold
-from placet.core.table import WAITING
 from placet.errors import UserError
 from placet.events import RunStarted, TurnLimitSet
-from placet.ids import ROOT, path_of
-from placet.items import ToolApprovalItem
+from placet.ids import ROOT
 from placet.lifecycle import RunHooks
 from placet.ports import Lease, Store, StoredRun
 from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
-from placet.run_state import RunState, approval_item, as_input, delivery_of, new_log
+from placet.run_state import RunState, as_input, check_declarations, delivery_of, new_log, pending_item
 from placet.runtime.defaults import default_store
 from placet.runtime.frame import Frame
+from placet.runtime.handing_over import check_handoffs
 from placet.runtime.journal import Journal
 from placet.runtime.loop import drive_safely
-from placet.runtime.render import facts_of
 from placet.runtime.result import RunResult, RunResultStreaming, result_of
-from placet.runtime.resume import begin, check_agent, ended_run, resume
+from placet.runtime.resume import begin, ended_run, resume
 from placet.runtime.stream import Feed
 
 Input: TypeAlias = str | Sequence[object] | RunState[Any]
@@ -104,7 +103,7 @@ class Runner:
     ) -> RunResultStreaming:
         """`run`, telling what happens while it happens: iterate over `result.stream_events()`."""
         order = _order(starting_agent, input, options)
-        result = RunResultStreaming(starting_agent, RunContextWrapper(order.context), order.config.clock)
+        result = RunResultStreaming(AgentGraph(starting_agent), RunContextWrapper(order.context), order.config.clock)
         result.attach(asyncio.ensure_future(_stream(order, result)))
         return result
 
@@ -179,7 +178,6 @@ async def _journal(
         started = RunStarted(order.agent.address, _input_of(order), max_turns, delivery, server_id)
         return begin(order.store, lease, log, started, order.config)
     journal = await resume(order.store, lease, stored, state, order.config)
-    check_agent(order.agent, journal.run)
     if not isinstance(order.max_turns, _Unset) and order.max_turns != journal.run.max_turns:
         journal.note("", TurnLimitSet(order.max_turns))
     return journal
@@ -199,7 +197,13 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
     wrapper = RunContextWrapper(
         context, run.usage, ledger=run.ledger, run_ids=(*run.origins, journal.log.run_id), clock=order.config.clock
     )
-    return Frame(journal, ROOT, order.agent, wrapper, order.config, order.hooks, None, order.resend, by_hand)
+    graph = AgentGraph(order.agent)
+    graph.check()
+    check_declarations(graph, run)
+    frame = Frame(journal, ROOT, graph, wrapper, order.config, order.hooks, None, order.resend, by_hand)
+    frame.drive = drive_safely
+    check_handoffs(frame)
+    return frame
 
 
 async def _drive(frame: Frame, *, is_new: bool) -> None:
@@ -212,18 +216,12 @@ async def _drive(frame: Frame, *, is_new: bool) -> None:
 
 def _connect(streaming: RunResultStreaming, frame: Frame) -> None:
     """From here on, what becomes durable is told to the reader of the stream."""
-
-    def pending(local: str) -> list[ToolApprovalItem]:
-        owner = frame.journal.run.find(path_of(local))
-        call = owner.calls.get(local) if owner is not None else None
-        if owner is None or call is None or call.status not in WAITING:
-            return []
-        return [approval_item(owner, call, frame.run_id, frame.agent)]
-
-    feed = Feed(frame.run_id, frame.agent, pending)
-    feed.catch_up(facts_of(frame.journal.log))
+    feed = Feed(
+        frame.run_id, frame.graph, lambda local: pending_item(frame.journal.run, local, frame.run_id, frame.graph)
+    )
+    feed.catch_up(frame.journal.log)
     frame.feed = feed
-    frame.journal.publish = feed.publish
+    frame.journal.subscribers.append(feed.publish)
     streaming.connect(frame, feed)
 
 
@@ -231,7 +229,6 @@ def _recorded(
     order: Order, state: RunState[Any], stored: StoredRun, ended: RunFold, streaming: RunResultStreaming | None
 ) -> RunResult:
     """The result of a run that has ended: no model is asked, no tool runs."""
-    check_agent(order.agent, ended)
     log = stored.log if stored.log is not None else state._log
     if not ended.history:
         ended.history, ended.input_length = state._run.history, state._run.input_length
@@ -239,7 +236,9 @@ def _recorded(
     context = RunContextWrapper(
         given, ended.usage, ledger=ended.ledger, run_ids=(log.run_id,), clock=order.config.clock
     )
-    result = RunResult(order.agent, log, ended, context, order.config.clock)
+    graph = AgentGraph(order.agent)
+    graph.at(ended.agent)
+    result = RunResult(graph, log, ended, context, order.config.clock)
     if streaming is not None:
         streaming.adopt(result)
     return result

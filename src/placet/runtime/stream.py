@@ -5,15 +5,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from placet.agent import Agent
-from placet.events import AnyFact, CallHeld, CallInDoubt, InChild
-from placet.items import MessageOutputItem, ReasoningItem, RunItem, ToolApprovalItem, ToolCallItem, ToolCallOutputItem
+from placet.agent_graph import AgentGraph
+from placet.core.log import Log
+from placet.events import AgentChanged, AnyFact, CallHeld, CallInDoubt, InChild, RunStarted
+from placet.ids import ROOT
+from placet.items import (
+    HandoffCallItem,
+    HandoffOutputItem,
+    MessageOutputItem,
+    ReasoningItem,
+    RunItem,
+    ToolApprovalItem,
+    ToolCallItem,
+    ToolCallOutputItem,
+)
 from placet.ports import RawEvent
-from placet.runtime.render import Walk
+from placet.runtime.render import Walk, facts_of
 
 MAX_UNREAD = 1024
 """How many events may wait for a slow reader before the run waits for the reader."""
@@ -47,6 +59,10 @@ def _name(item: RunItem) -> str:
             return "message_output_created"
         case ReasoningItem():
             return "reasoning_item_created"
+        case HandoffCallItem():
+            return "handoff_requested"
+        case HandoffOutputItem():
+            return "handoff_occured"  # spelled as users of the OpenAI Agents SDK know it
         case ToolCallItem():
             return "tool_called"
         case ToolCallOutputItem():
@@ -60,10 +76,17 @@ def _name(item: RunItem) -> str:
 class Feed:
     """Between the run and the reader of its stream. The reader may be slow: raw events then make the run wait."""
 
-    def __init__(self, run_id: str, agent: Agent[Any], pending: Callable[[str], Iterable[ToolApprovalItem]]) -> None:
-        self._walk = Walk(run_id, agent)
+    def __init__(
+        self,
+        run_id: str,
+        graph: AgentGraph,
+        pending: Callable[[str], ToolApprovalItem | None],
+        path: str = ROOT,
+    ) -> None:
+        self._walk = Walk(run_id, graph, path)
+        self._path = path
         self._pending = pending
-        self._events: deque[StreamEvent] = deque([AgentUpdatedStreamEvent(agent)])
+        self._events: deque[StreamEvent] = deque()
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._closed = False
@@ -74,22 +97,30 @@ class Feed:
             self._room.clear()
             await self._room.wait()
 
-    def catch_up(self, facts: Iterable[AnyFact]) -> None:
+    def catch_up(self, log: Log) -> None:
         """Learn what happened before this stream began, without telling it again."""
-        for fact in facts:
-            for _ in self._walk.items(fact):
-                pass
+        for each in facts_of(log):
+            fact = self._walk.own(each)
+            if fact is not None:
+                deque(self._walk.items(fact), maxlen=0)
+        if len(log):
+            self._put(AgentUpdatedStreamEvent(self._walk.agent))
 
     def publish(self, facts: Sequence[AnyFact]) -> None:
-        """Tell what has become durable."""
-        for fact in facts:
-            bare = fact.fact if isinstance(fact, InChild) else fact
+        """Tell what has become durable: the run's own items, and what waits in it at any depth."""
+        for each in facts:
+            bare = each.fact if isinstance(each, InChild) else each
             if isinstance(bare, CallHeld | CallInDoubt):
-                for item in self._pending(bare.call):
+                item = self._pending(bare.call) if bare.call.startswith(self._path) else None
+                if item is not None:
                     self._put(RunItemStreamEvent(_name(item), item))
-            elif not isinstance(fact, InChild):
+                continue
+            fact = self._walk.own(each)
+            if fact is not None:
                 for found in self._walk.items(fact):
                     self._put(RunItemStreamEvent(_name(found), found))
+                if isinstance(fact, RunStarted | AgentChanged):
+                    self._put(AgentUpdatedStreamEvent(self._walk.agent))
 
     def close(self) -> None:
         self._closed = True

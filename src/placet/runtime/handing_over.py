@@ -1,0 +1,111 @@
+"""Handing over: when all other calls of a turn have ended, the conversation goes to another agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placet.codec import JsonObject, encode
+from placet.core.state import Call, RunFold
+from placet.errors import UserError
+from placet.events import AgentChanged, CallEnded, CallsStarted, HistoryRewritten
+from placet.handoff import Handoff, HandoffInputData, HandoffInputFilter
+from placet.run_state import as_input
+from placet.runtime.frame import Frame, awaited
+
+ONLY_ONE = "Only one handoff can take place in a turn, and an earlier call of this turn is one. This one was ignored."
+
+
+async def hand_over(frame: Frame, call: Call) -> None:
+    """Perform a handoff: tell the callback, give the call its output, change the agent, all of it or nothing."""
+    source = frame.agent
+    found = source.handoff_named(call.name)
+    if found is None:
+        raise UserError(
+            f"Call {call.id} hands over by '{call.name}', which agent '{source.name}' no longer has: declare it again."
+        )
+    frame.note(CallsStarted([call.id]))
+    await frame.journal.commit()  # callbacks and filters are user code
+    problem = await _tell(frame, found, call)
+    if problem is not None:
+        frame.note(CallEnded(call.id, "failed", problem))
+        return
+    target = frame.graph.after_handoff(frame.run.starting_agent, found.agent)
+    before = len(frame.run.history)
+    frame.note(CallEnded(call.id, "finished", encode({"assistant": found.agent_name}).decode()))
+    chosen = found.input_filter or frame.config.handoff_input_filter
+    if chosen is not None:
+        frame.note(HistoryRewritten(await _filtered(frame, chosen, before)))
+    frame.note(AgentChanged(target))
+    for hooks in frame.all_hooks:
+        await frame.journal.commit()
+        await hooks.on_handoff(frame.context, source, found.agent)
+        await hooks.on_agent_start(frame.context, found.agent)
+
+
+async def _tell(frame: Frame, found: Handoff, call: Call) -> str | None:
+    """Call `on_handoff`; what is wrong with the model's input, if something is."""
+    if found.on_handoff is None:
+        return None
+    if found.input_type is None:
+        await awaited(found.on_handoff(frame.context))
+        return None
+    import pydantic
+
+    try:
+        data: Any = pydantic.TypeAdapter(found.input_type).validate_json(call.arguments or "{}")
+    except pydantic.ValidationError as error:
+        lines = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False)]
+        return "The handoff did not take place, because its input is invalid:\n" + "\n".join(lines)
+    await awaited(found.on_handoff(frame.context, data))
+    return None
+
+
+async def _filtered(frame: Frame, chosen: HandoffInputFilter, before: int) -> list[JsonObject]:
+    run = frame.run
+    turn = _start_of_turn(run, before)
+    data = HandoffInputData(
+        tuple(run.history[: run.input_length]),
+        tuple(run.history[run.input_length : turn]),
+        tuple(run.history[turn:]),
+        frame.context,
+    )
+    kept = await awaited(chosen(data))
+    if not isinstance(kept, HandoffInputData):
+        raise UserError(f"A handoff's input_filter gives back a HandoffInputData, not a {type(kept).__name__}.")
+    items = as_input([*kept.input_history, *kept.pre_handoff_items, *kept.new_items])
+    assert isinstance(items, list)
+    return paired(items)
+
+
+def _start_of_turn(run: RunFold, before: int) -> int:
+    """Where in the history the items of the last response begin."""
+    return max(run.input_length, before - len(run.last_output))
+
+
+def paired(items: list[JsonObject]) -> list[JsonObject]:
+    """The items without calls that lost their output and outputs that lost their call: no provider takes those."""
+    calls = {item.get("call_id") for item in items if item.get("type") == "function_call"}
+    outputs = {item.get("call_id") for item in items if item.get("type") == "function_call_output"}
+    whole = calls & outputs
+    kinds = ("function_call", "function_call_output")
+    return [item for item in items if item.get("type") not in kinds or item.get("call_id") in whole]
+
+
+def check_handoffs(frame: Frame) -> None:
+    """Refuse, before anything runs, what a conversation that the server keeps cannot express."""
+    if frame.run.delivery == "own":
+        return
+    seen: set[int] = set()
+    queue = [frame.agent]
+    while queue:
+        agent = queue.pop()
+        if id(agent) in seen:
+            continue
+        seen.add(id(agent))
+        for each in agent.all_handoffs:
+            if each.input_filter is not None or frame.config.handoff_input_filter is not None:
+                raise UserError(
+                    f"The handoff from '{agent.name}' to '{each.agent_name}' has an input filter, and the server keeps this "
+                    "run's history: what it holds cannot be rewritten. Leave the filter out, or keep the history here."
+                )
+            queue.append(each.agent)

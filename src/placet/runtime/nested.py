@@ -1,0 +1,115 @@
+"""Agents behind tools: a call of one is a run nested in the caller's, with a log of its own under the call's path."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from placet.agent import AgentTool
+from placet.codec import Json, JsonObject, encode, parse_arguments
+from placet.context import RunContextWrapper
+from placet.errors import UserError
+from placet.events import RunStarted
+from placet.run_state import as_input, pending_item
+from placet.runtime.frame import Frame, Job, awaited
+from placet.runtime.output import as_tool_output
+from placet.runtime.result import RunResult
+from placet.runtime.stream import Feed
+from placet.tool_schema import InvalidArguments
+
+
+async def run_nested(frame: Frame, job: Job, tool: AgentTool) -> Json | None:
+    """Drive the nested run as far as it goes. Its output, or None while somebody in it waits for a person."""
+    if frame.journal.run.find(job.call.id) is None:
+        _begin(frame, job, tool)
+    child = _child_frame(frame, job, tool)
+    async with _told_to(tool, child):
+        await frame.drive(child)
+    if not child.run.has_ended:
+        return None
+    return await _output_of(child, tool)
+
+
+def _begin(frame: Frame, job: Job, tool: AgentTool) -> None:
+    depth = job.call.id.count("/") + 1
+    limit = frame.config.max_nesting
+    if depth > limit:
+        raise UserError(
+            f"Agent tool '{tool.name}' would nest runs {depth} levels deep, and the limit is {limit} "
+            "(RunConfig.max_nesting). Do agents call each other in a circle?"
+        )
+    arguments = parse_arguments(job.arguments)
+    problem = "they are not one JSON object" if arguments is None else _problem_with(tool, arguments)
+    if arguments is None or problem is not None:
+        raise InvalidArguments(problem)
+    address = frame.graph.behind_tool(frame.run.response_agent, tool.name)
+    frame.journal.note(job.call.id, RunStarted(address, _input_of(tool, arguments), tool.max_turns))
+
+
+def _problem_with(tool: AgentTool, arguments: JsonObject) -> str | None:
+    return tool.check_arguments(arguments) if tool.check_arguments is not None else None
+
+
+def _input_of(tool: AgentTool, arguments: JsonObject) -> str | list[JsonObject]:
+    if tool.input_builder is not None:
+        return as_input(tool.input_builder(arguments))
+    text = arguments.get("input")
+    return text if isinstance(text, str) and len(arguments) == 1 else encode(arguments).decode()
+
+
+def _child_frame(frame: Frame, job: Job, tool: AgentTool) -> Frame:
+    run = frame.journal.run.find(job.call.id)
+    assert run is not None, "it was begun above"
+    shared = frame.context
+    context: RunContextWrapper[Any] = RunContextWrapper(
+        shared.context, run.usage, ledger=shared._ledger, run_ids=shared._run_ids, clock=shared._clock
+    )
+    hooks = tool.nested_hooks or frame.hooks
+    child = Frame(frame.journal, job.call.id, frame.graph, context, frame.config, hooks, None)
+    child.drive = frame.drive
+    return child
+
+
+async def _output_of(child: Frame, tool: AgentTool) -> Json:
+    if tool.custom_output_extractor is None:
+        return as_tool_output(tool.name, child.run.final_output, child.config.limits.output)
+    await child.journal.commit()  # the extractor is user code: the nested run's end is safe first
+    value = await awaited(tool.custom_output_extractor(nested_result(child)))
+    return as_tool_output(tool.name, value, child.config.limits.output)
+
+
+def nested_result(child: Frame) -> RunResult:
+    return RunResult(child.graph, child.journal.log, child.run, child.context, child.config.clock)
+
+
+@asynccontextmanager
+async def _told_to(tool: AgentTool, child: Frame) -> AsyncIterator[None]:
+    """While the child runs, tell `on_stream` what happens in it."""
+    listener = tool.on_stream
+    if listener is None:
+        yield
+        return
+    feed = Feed(
+        child.run_id,
+        child.graph,
+        lambda local: pending_item(child.journal.run, local, child.run_id, child.graph),
+        child.path,
+    )
+    feed.catch_up(child.journal.log)
+    child.feed = feed
+    child.journal.subscribers.append(feed.publish)
+
+    async def tell() -> None:
+        async for event in feed.events():
+            await awaited(listener(event))
+
+    telling = asyncio.create_task(tell())
+    try:
+        yield
+        await child.journal.commit()
+    finally:
+        child.journal.subscribers.remove(feed.publish)
+        feed.close()
+        await telling
