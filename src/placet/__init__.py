@@ -8,24 +8,45 @@ from placet.core.approvals import ApprovalRecord
 from placet.decisions import Grant
 from placet.errors import (
     DeliveryUnknown,
+    GuardrailTripped,
+    InputGuardrailTripwireTriggered,
     LimitExceeded,
     MaxTurnsExceeded,
     ModelBehaviorError,
     NotPending,
+    OutputGuardrailTripwireTriggered,
     PlacetError,
     RequestNotTaken,
     RunConflict,
     RunFinished,
     SealBroken,
+    SessionBusy,
     StaleApproval,
     StateRefused,
     StoreError,
     ToolError,
+    ToolInputGuardrailTripwireTriggered,
     ToolOutputError,
+    ToolOutputGuardrailTripwireTriggered,
     ToolTimeoutError,
     UserError,
 )
 from placet.events import Usage
+from placet.guardrail import (
+    GuardrailFunctionOutput,
+    GuardrailResult,
+    InputGuardrail,
+    OutputGuardrail,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailData,
+    input_guardrail,
+    output_guardrail,
+    tool_input_guardrail,
+    tool_output_guardrail,
+)
 from placet.handoff import Handoff, HandoffInputData, handoff
 from placet.items import (
     HandoffCallItem,
@@ -41,14 +62,17 @@ from placet.items import (
 )
 from placet.lifecycle import AgentHooks, RunHooks
 from placet.model_settings import ModelSettings
-from placet.ports import Model, ModelRequest, RawEvent, Reconciled, Store, ToolSpec
-from placet.run_config import Limits, RunConfig, ToolErrorFormatterArgs
+from placet.ports import Model, ModelRequest, RawEvent, Reconciled, Session, Store, ToolSpec
+from placet.run_config import CallModelData, Limits, ModelInputData, RunConfig, ToolErrorFormatterArgs
 from placet.run_state import RunState
 from placet.runtime.defaults import default_store, set_default_store
+from placet.runtime.frame import RunErrorHandlerInput, RunErrorHandlerResult
 from placet.runtime.result import RunResult, RunResultStreaming
 from placet.runtime.runner import Runner
 from placet.runtime.stream import AgentUpdatedStreamEvent, RawResponsesStreamEvent, RunItemStreamEvent, StreamEvent
 from placet.secrets import Secret
+from placet.sessions.memory import InMemorySession
+from placet.sessions.sqlite import SQLiteSession
 from placet.stores.memory import MemoryStore
 from placet.tool import CannotTell, DidNotHappen, FunctionTool, Happened, Tool, function_tool
 from placet.tracker import OpenAIServerConversationTracker
@@ -63,17 +87,24 @@ __all__ = [
     "AgentTool",
     "AgentUpdatedStreamEvent",
     "ApprovalRecord",
+    "CallModelData",
     "CannotTell",
     "DeliveryUnknown",
     "DidNotHappen",
     "FunctionTool",
     "FunctionToolResult",
     "Grant",
+    "GuardrailFunctionOutput",
+    "GuardrailResult",
+    "GuardrailTripped",
     "Handoff",
     "HandoffCallItem",
     "HandoffInputData",
     "HandoffOutputItem",
     "Happened",
+    "InMemorySession",
+    "InputGuardrail",
+    "InputGuardrailTripwireTriggered",
     "LimitExceeded",
     "Limits",
     "MaxTurnsExceeded",
@@ -81,12 +112,15 @@ __all__ = [
     "MessageOutputItem",
     "Model",
     "ModelBehaviorError",
+    "ModelInputData",
     "ModelRequest",
     "ModelResponse",
     "ModelSettings",
     "NotPending",
     "OpenAIServerConversationTracker",
     "OtherItem",
+    "OutputGuardrail",
+    "OutputGuardrailTripwireTriggered",
     "PlacetError",
     "RawEvent",
     "RawResponsesStreamEvent",
@@ -96,6 +130,8 @@ __all__ = [
     "RunConfig",
     "RunConflict",
     "RunContextWrapper",
+    "RunErrorHandlerInput",
+    "RunErrorHandlerResult",
     "RunFinished",
     "RunHooks",
     "RunItem",
@@ -104,8 +140,11 @@ __all__ = [
     "RunResultStreaming",
     "RunState",
     "Runner",
+    "SQLiteSession",
     "SealBroken",
     "Secret",
+    "Session",
+    "SessionBusy",
     "StaleApproval",
     "StateRefused",
     "StopAtTools",
@@ -119,7 +158,14 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "ToolErrorFormatterArgs",
+    "ToolGuardrailFunctionOutput",
+    "ToolInputGuardrail",
+    "ToolInputGuardrailData",
+    "ToolInputGuardrailTripwireTriggered",
     "ToolOutputError",
+    "ToolOutputGuardrail",
+    "ToolOutputGuardrailData",
+    "ToolOutputGuardrailTripwireTriggered",
     "ToolSpec",
     "ToolTimeoutError",
     "ToolsToFinalOutputResult",
@@ -128,5 +174,9 @@ __all__ = [
     "default_store",
     "function_tool",
     "handoff",
+    "input_guardrail",
+    "output_guardrail",
     "set_default_store",
+    "tool_input_guardrail",
+    "tool_output_guardrail",
 ]

@@ -11,8 +11,9 @@ from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 from placet.codec import JsonObject
 from placet.context import RunContextWrapper, ToolContext
 from placet.errors import UserError
+from placet.guardrail import InputGuardrail, OutputGuardrail
 from placet.handoff import Handoff, handoff
-from placet.lifecycle import RunHooks
+from placet.lifecycle import AgentHooks, RunHooks
 from placet.model_settings import ModelSettings
 from placet.ports import Model
 from placet.tool import ApprovalRule, EnabledRule, FailureText, FunctionTool, Tool, default_tool_error_function
@@ -81,8 +82,10 @@ class Agent(Generic[T]):
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     output_type: type[Any] | None = None
     """A type that pydantic knows: the final output is parsed into it. None: the final output is text."""
+    input_guardrails: list[InputGuardrail] = field(default_factory=list)
+    output_guardrails: list[OutputGuardrail] = field(default_factory=list)
     tool_use_behavior: ToolUseBehavior = "run_llm_again"
-    hooks: RunHooks[T] | None = None
+    hooks: AgentHooks[T] | None = None
     key: str | None = None
     """Tells this agent apart where its name does not; stored states find their agent by it."""
 

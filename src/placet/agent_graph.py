@@ -89,8 +89,8 @@ class AgentGraph:
             for label, target in _edges(agent, _HANDOFF):
                 if labels.setdefault(label, target) is not target:
                     raise UserError(
-                        f"Agent '{agent.name}' hands over to two agents named '{target.name}', and no path tells them apart: "
-                        "give one of them Agent(key=…)."
+                        f"Agent '{agent.name}' hands over to two agents named '{target.name}', "
+                        "and no path tells them apart: give one of them Agent(key=…)."
                     )
             queue.extend(target for edge in (_TOOL, _HANDOFF) for _, target in _edges(agent, edge))
 

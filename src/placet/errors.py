@@ -4,9 +4,15 @@
     ├── UserError                          the calling code asked for something that cannot be
     │   ├── StateRefused                   a stored state cannot be loaded, and says why
     │   │   └── SealBroken                 ... because it is unsealed, sealed with another key, or altered
+    │   ├── SessionBusy                    a run waits on this session (see RunConfig.on_pending)
     │   ├── NotPending                     a decision names a call that does not wait (those that do are listed)
     │   └── LimitExceeded                  an argument, an output or a log is larger than the limit that is named
     ├── ModelBehaviorError                 the model answered what no run can go on with
+    ├── GuardrailTripped                   a rule in code stopped the run
+    │   ├── InputGuardrailTripwireTriggered
+    │   ├── OutputGuardrailTripwireTriggered
+    │   ├── ToolInputGuardrailTripwireTriggered
+    │   └── ToolOutputGuardrailTripwireTriggered
     ├── MaxTurnsExceeded                   the run used up its turns; resume it with a larger max_turns
     ├── ToolError                          a tool's body failed (data for the model unless the tool says otherwise)
     │   ├── ToolTimeoutError               ... it took longer than its timeout
@@ -65,12 +71,44 @@ class NotPending(UserError):
         self.pending = tuple(pending)
 
 
+class SessionBusy(UserError):
+    code = "session_busy"
+
+    def __init__(self, message: str, run_id: str = "") -> None:
+        super().__init__(message)
+        self.run_id = run_id
+
+
 class LimitExceeded(UserError):
     code = "limit_exceeded"
 
 
 class ModelBehaviorError(PlacetError):
     code = "model_behavior"
+
+
+class GuardrailTripped(PlacetError):
+    code = "guardrail_tripped"
+
+    def __init__(self, message: str, guardrail_result: object = None) -> None:
+        super().__init__(message)
+        self.guardrail_result = guardrail_result
+
+
+class InputGuardrailTripwireTriggered(GuardrailTripped):
+    code = "input_guardrail_tripped"
+
+
+class OutputGuardrailTripwireTriggered(GuardrailTripped):
+    code = "output_guardrail_tripped"
+
+
+class ToolInputGuardrailTripwireTriggered(GuardrailTripped):
+    code = "tool_input_guardrail_tripped"
+
+
+class ToolOutputGuardrailTripwireTriggered(GuardrailTripped):
+    code = "tool_output_guardrail_tripped"
 
 
 class MaxTurnsExceeded(PlacetError):

@@ -65,6 +65,9 @@ class RunStarted(Fact, frozen=True, tag="start"):
     delivery: Delivery = "own"
     server_id: str | None = None
     """The previous response, or the conversation, that the run began from."""
+    session: str | None = None
+    session_length: int = 0
+    """How many items of the input came out of the session."""
 
 
 class RunForked(Fact, frozen=True, tag="fork"):
@@ -78,7 +81,11 @@ class TurnLimitSet(Fact, frozen=True, tag="turns"):
 
 
 class InputAdded(Fact, frozen=True, tag="input"):
+    """Items that came while the run was on its way. They stand behind the outputs of the open turn."""
+
     items: list[JsonObject]
+    id: str = ""
+    """The same addition, brought by two copies of a state, counts once."""
 
 
 class RequestSent(Fact, frozen=True, tag="ask"):
@@ -219,6 +226,30 @@ class GrantRevoked(Fact, frozen=True, tag="ungrant"):
     at: float
 
 
+class GuardrailRecord(msgspec.Struct, frozen=True, array_like=True):
+    name: str
+    tripped: bool
+    info: Json = None
+
+
+class GuardrailsJudged(Fact, frozen=True, tag="guard"):
+    """Rules in code have looked at something, and this is what they said."""
+
+    kind: Literal["input", "output", "tool_input", "tool_output"]
+    results: list[GuardrailRecord]
+    call: str | None = None
+
+
+class SessionWriting(Fact, frozen=True, tag="saving"):
+    """The items of the history up to here are about to be written into the session."""
+
+    end: int
+
+
+class SessionWritten(Fact, frozen=True, tag="saved"):
+    end: int
+
+
 class AgentChanged(Fact, frozen=True, tag="agent"):
     """A handoff took place: the turn's calls have ended, and another agent goes on."""
 
@@ -270,6 +301,9 @@ PlainFact: TypeAlias = (
     | DecisionRevoked
     | GrantMade
     | GrantRevoked
+    | GuardrailsJudged
+    | SessionWriting
+    | SessionWritten
     | AgentChanged
     | HistoryRewritten
     | RunStopped

@@ -76,6 +76,25 @@ class ReadsConversations(Protocol):
         ...
 
 
+class Session(Protocol):
+    """A conversation that outlives a run: a list of items."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    async def get_items(self, limit: int | None = None) -> list[JsonObject]:
+        """The items, oldest first; with a limit the newest so many."""
+        ...
+
+    async def add_items(self, items: Sequence[JsonObject]) -> None: ...
+
+    async def pop_item(self) -> JsonObject | None:
+        """Take the newest item away."""
+        ...
+
+    async def clear_session(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """The right to drive a run. A later epoch makes an earlier one void."""
@@ -114,6 +133,10 @@ class Store(Protocol):
 
         `run` is the fold with the lines: indexes may be built from it.
         """
+        ...
+
+    async def waiting_on(self, session_id: str) -> str | None:
+        """The run that waits for people on this session, if there is one."""
         ...
 
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:

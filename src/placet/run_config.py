@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from placet.clock import SYSTEM_CLOCK, Clock
+from placet.codec import JsonObject
 from placet.context import RunContextWrapper
 from placet.errors import UserError
+from placet.guardrail import InputGuardrail, OutputGuardrail
 from placet.handoff import HandoffInputFilter
+from placet.items import Named
 from placet.model_settings import ModelSettings
 from placet.ports import Model
 
@@ -31,6 +34,24 @@ class ToolErrorFormatterArgs:
 ToolErrorFormatter: TypeAlias = Callable[[ToolErrorFormatterArgs], str | Awaitable[str | None] | None]
 
 
+@dataclass(frozen=True, slots=True)
+class ModelInputData:
+    input: list[JsonObject]
+    instructions: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallModelData:
+    """What a `call_model_input_filter` is given."""
+
+    model_data: ModelInputData
+    agent: Named
+    context: Any
+
+
+CallModelInputFilter: TypeAlias = Callable[[CallModelData], ModelInputData | Awaitable[ModelInputData]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Sizes in bytes of what may enter a log: a mistake should not fill a store."""
@@ -46,6 +67,14 @@ class RunConfig:
     """Takes the place of every agent's model."""
     model_settings: ModelSettings | None = None
     """Laid over every agent's settings."""
+    input_guardrails: Sequence[InputGuardrail] = ()
+    output_guardrails: Sequence[OutputGuardrail] = ()
+    """For the outermost run, whoever its agent is."""
+    call_model_input_filter: CallModelInputFilter | None = None
+    """Changes what a model is sent, for this request only. What it leaves out counts as delivered all the same."""
+    on_pending: Literal["error", "supersede", "queue"] = "error"
+    """What a new message does on a session on which a run waits: it is refused; the waiting calls end and it takes
+    their place; or it is put behind them and read when they are decided."""
     tool_error_formatter: ToolErrorFormatter | None = None
     """What the model reads of a rejected call when neither the decision nor a grant says it."""
     tool_not_found_behavior: Literal["return_error_to_model", "raise_error"] = "return_error_to_model"
@@ -61,5 +90,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.tool_not_found_behavior not in ("return_error_to_model", "raise_error"):
             raise UserError(f"tool_not_found_behavior cannot be {self.tool_not_found_behavior!r}.")
+        if self.on_pending not in ("error", "supersede", "queue"):
+            raise UserError(f"on_pending is 'error', 'supersede' or 'queue', not {self.on_pending!r}.")
         if self.max_tool_concurrency is not None and self.max_tool_concurrency < 1:
             raise UserError("max_tool_concurrency must be 1 or more, or None for no limit.")

@@ -17,13 +17,13 @@ from placet.codec import Json, JsonObject, NotPlain, encode, plain, plain_item
 from placet.context import RunContextWrapper
 from placet.core.approvals import Ledger
 from placet.core.deciding import contradiction, same_decision
-from placet.core.fold import fold
+from placet.core.fold import as_items, fold
 from placet.core.log import Log
 from placet.core.state import Call, RunFold
 from placet.core.table import WAITING, Status
 from placet.decisions import Grant, ItemOrId, Word, find_entry, plain_object, stage_word
-from placet.errors import StaleApproval, UserError
-from placet.events import DecisionMade, Delivery, GrantMade, RunForked, RunStarted, Usage
+from placet.errors import RunFinished, StaleApproval, UserError
+from placet.events import DecisionMade, Delivery, GrantMade, InputAdded, RunForked, RunStarted, Usage
 from placet.ids import call_id, mint, path_of, request_id
 from placet.items import ToolApprovalItem
 from placet.run_config import DEFAULT_MAX_TURNS
@@ -61,6 +61,7 @@ class RunState(Generic[T]):
         self._graph = AgentGraph(starting_agent)
         self._clock = clock
         self._made_by_hand = True
+        self._added: tuple[InputAdded, ...] = ()
 
     @classmethod
     def of_run(cls, graph: AgentGraph, log: Log, run: RunFold, context: T, clock: Clock) -> RunState[T]:
@@ -71,6 +72,7 @@ class RunState(Generic[T]):
         state._graph = graph
         state._clock = clock
         state._made_by_hand = False
+        state._added = ()
         run_ids = (*run.origins, log.run_id)
         state._context = RunContextWrapper(context, _copied(run.usage), ledger=run.ledger, run_ids=run_ids, clock=clock)
         return state
@@ -157,6 +159,20 @@ class RunState(Generic[T]):
             raise UserError(f"The edited arguments do not fit tool '{entry.name}':\n{problem}")
         return edited
 
+    def add_input(self, given: str | Sequence[object]) -> None:
+        """Put a message behind the calls of the open turn: the model reads it with their outputs."""
+        if self.has_ended:
+            raise RunFinished("The run has ended: give the message to a new run.")
+        self._added = (*self._added, InputAdded(as_items(as_input(given)), mint("input")))
+
+    @property
+    def pending_input(self) -> list[JsonObject]:
+        """What was added and is not in the log yet."""
+        return [item for added in self._added for item in added.items]
+
+    def clear_pending_input(self) -> None:
+        self._added = ()
+
     def merge(self, other: RunState[T]) -> RunState[T]:
         """Add the other state's decisions to this one. Contradicting ones: an error naming both, and this state is
         unchanged."""
@@ -175,6 +191,8 @@ class RunState(Generic[T]):
             f for f in theirs if isinstance(f, DecisionMade) and f.call not in standing and not _logged(ledger, f.call)
         ]
         ledger.stage(decisions, [fact for fact in theirs if isinstance(fact, GrantMade)])
+        known = {added.id for added in self._added}
+        self._added = (*self._added, *(added for added in other._added if added.id not in known))
         return self
 
     def fork(self) -> RunState[T]:
@@ -192,6 +210,7 @@ class RunState(Generic[T]):
         context: Any = self._context.context if self._context is not None else None
         twin: RunState[T] = RunState.of_run(self._graph, log, run, context, self._clock)
         twin._made_by_hand = self._made_by_hand
+        twin._added = self._added
         return twin
 
     # -- storing ----------------------------------------------------------------------------------------------------
@@ -250,6 +269,7 @@ class RunState(Generic[T]):
             made_by_hand=self._made_by_hand,
             entries=ledger.entries_by_hand() if self._made_by_hand else [],
             has_wrapper=wrapper is not None,
+            added=list(self._added),
         )
 
     @classmethod
@@ -271,6 +291,7 @@ class RunState(Generic[T]):
             context = unpack_context(document.context, deserializer, strict=strict)
         state = cls.of_run(graph, document.log, document.run, context, clock)
         state._made_by_hand = document.made_by_hand
+        state._added = tuple(document.added)
         if document.made_by_hand:
             state._context = RunContextWrapper(context, _copied(document.run.usage), clock=clock)
         if not document.has_wrapper:

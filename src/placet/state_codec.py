@@ -19,7 +19,7 @@ from placet.core.fold import fold
 from placet.core.log import Log, read_line
 from placet.core.state import RunFold
 from placet.errors import IllegalTransition, SealBroken, StateRefused, UserError
-from placet.events import FORMAT, DecisionMade, GrantMade
+from placet.events import FORMAT, DecisionMade, GrantMade, InputAdded
 from placet.secrets import RestoredContext, split_secrets
 
 
@@ -50,6 +50,7 @@ class _Wire(msgspec.Struct, omit_defaults=True):
     made_by_hand: bool = False
     entries: list[Entry] = []
     has_wrapper: bool = True
+    added: list[InputAdded] = []
 
 
 @dataclass(slots=True)
@@ -63,6 +64,7 @@ class StateDocument:
     made_by_hand: bool = False
     entries: list[Entry] = field(default_factory=list)
     has_wrapper: bool = True
+    added: list[InputAdded] = field(default_factory=list)
 
 
 _decoder = msgspec.json.Decoder(_Wire)
@@ -82,6 +84,7 @@ def dump_text(document: StateDocument, key: seal.Keys) -> str:
         made_by_hand=document.made_by_hand,
         entries=document.entries,
         has_wrapper=document.has_wrapper,
+        added=document.added,
     )
     text = encode(wire).decode()
     return seal.seal_text(text, seal.key_list(key)) if key is not None else text
@@ -149,7 +152,9 @@ def _read(raw: bytes) -> StateDocument:
         raise StateRefused(f"The state's log contradicts itself ({error}): it was altered.") from error
     if not run.started:
         raise StateRefused("The state's log is empty: it was cut.")
-    return StateDocument(log, run, wire.staged, wire.context, wire.made_by_hand, wire.entries, wire.has_wrapper)
+    return StateDocument(
+        log, run, wire.staged, wire.context, wire.made_by_hand, wire.entries, wire.has_wrapper, wire.added
+    )
 
 
 def _decode(raw: bytes) -> _Wire:

@@ -6,13 +6,14 @@ import asyncio
 import functools
 import hashlib
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_origin, overload
 
 from placet.codec import JsonObject, canonical, parse_arguments
 from placet.context import RunContextWrapper, ToolContext
 from placet.errors import UserError
+from placet.guardrail import ToolInputGuardrail, ToolOutputGuardrail
 from placet.tool_schema import InvalidArguments, function_schema
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class FunctionTool:
     recovery: Recovery = "ask"
     version: str | None = None
     """Part of what is approved: a new version asks anew."""
+    tool_input_guardrails: Sequence[ToolInputGuardrail] = ()
+    tool_output_guardrails: Sequence[ToolOutputGuardrail] = ()
     check_arguments: Callable[[JsonObject], str | None] | None = field(default=None, repr=False)
     """What is wrong with these arguments, or None. Edits are checked with it before anybody sees them."""
 
@@ -139,6 +142,8 @@ def function_tool(
     timeout: float | None = None,
     recovery: Recovery = "ask",
     version: str | None = None,
+    tool_input_guardrails: Sequence[ToolInputGuardrail] = (),
+    tool_output_guardrails: Sequence[ToolOutputGuardrail] = (),
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -157,6 +162,8 @@ def function_tool(
     timeout: float | None = None,
     recovery: Recovery = "ask",
     version: str | None = None,
+    tool_input_guardrails: Sequence[ToolInputGuardrail] = (),
+    tool_output_guardrails: Sequence[ToolOutputGuardrail] = (),
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function: its schema comes from the signature, the types and the docstring.
 
@@ -207,6 +214,8 @@ def function_tool(
             failure_error_function=failure_error_function,
             recovery=recovery,
             version=version,
+            tool_input_guardrails=tool_input_guardrails,
+            tool_output_guardrails=tool_output_guardrails,
             check_arguments=check,
         )
 

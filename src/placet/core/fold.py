@@ -73,6 +73,8 @@ def _run_started(run: RunFold, fact: e.RunStarted) -> None:
     run.max_turns = fact.max_turns
     run.delivery = fact.delivery
     run.server_id = fact.server_id
+    run.session = fact.session
+    run.session_written = fact.session_length
     _add_input(run, as_items(fact.input))
     run.input_length = len(run.history)
 
@@ -90,9 +92,14 @@ def _turn_limit_set(run: RunFold, fact: e.TurnLimitSet) -> None:
 
 
 def _input_added(run: RunFold, fact: e.InputAdded) -> None:
+    if fact.id and fact.id in run.input_ids:
+        raise IllegalTransition(f"The input {fact.id} was added before.")
+    run.input_ids |= {fact.id}
+    run.has_new_input = True
     if run.open_calls:
-        raise IllegalTransition("Input cannot stand between a turn's calls and their outputs.")
-    _add_input(run, fact.items)
+        run.waiting_input.extend(fact.items)
+    else:
+        _add_input(run, fact.items)
 
 
 def _agent_changed(run: RunFold, fact: e.AgentChanged) -> None:
@@ -105,6 +112,7 @@ def _history_rewritten(run: RunFold, fact: e.HistoryRewritten) -> None:
     if run.open_calls or run.delivery != "own":
         raise IllegalTransition("Only a history of our own, between two turns, can be rewritten.")
     run.history = list(fact.items)
+    run.session_written = len(run.history)  # what stood there before was written before
     run.seen_labels = {label for item in fact.items if isinstance(label := item.get("call_id"), str)}
 
 
@@ -118,6 +126,28 @@ def _run_ended(run: RunFold, fact: e.RunEnded) -> None:
     run.has_ended = True
     run.final_output = fact.output
     run.stopped = None
+
+
+def _guardrails_judged(run: RunFold, fact: e.GuardrailsJudged) -> None:
+    if fact.kind == "input":
+        run.input_judged = True
+        run.tripped = next((each for each in fact.results if each.tripped), None)
+
+
+def _session_writing(run: RunFold, fact: e.SessionWriting) -> None:
+    _require_session(run, fact.end)
+    run.session_writing = fact.end
+
+
+def _session_written(run: RunFold, fact: e.SessionWritten) -> None:
+    _require_session(run, fact.end)
+    run.session_written = fact.end
+    run.session_writing = None
+
+
+def _require_session(run: RunFold, end: int) -> None:
+    if run.session is None or run.open_calls or not run.session_written <= end <= len(run.history):
+        raise IllegalTransition("Only whole turns of a run with a session are written into it, each once.")
 
 
 def as_items(given: str | list[JsonObject]) -> list[JsonObject]:
@@ -145,6 +175,7 @@ def _request_sent(run: RunFold, _fact: e.RequestSent) -> None:
         )
     run.request = "sent"
     run.in_flight = len(run.outbox)
+    run.has_new_input = False
     run.stopped = None
 
 
@@ -312,6 +343,7 @@ def _call_ended(run: RunFold, fact: e.CallEnded) -> None:
     call = _call(run, fact.call)
     move = Move.REFUSE if call.status is Status.GIVEN_UP else _ENDING[fact.outcome]
     call.status = after(call.status, move, call.id)
+    _close_child(run, call)
     call.outcome = fact.outcome
     call.output = fact.output
     if call.request:
@@ -321,11 +353,21 @@ def _call_ended(run: RunFold, fact: e.CallEnded) -> None:
         _close_turn(run)
 
 
+def _close_child(run: RunFold, call: Call) -> None:
+    """With its call a nested run is over: nothing in it can be decided any more."""
+    child = run.children.get(call.id)
+    if child is not None and not child.has_ended:
+        for _, waiting in child.waiting():
+            run.ledger.close(waiting.id)
+
+
 def _close_turn(run: RunFold) -> None:
     """Every call has its output: from here on the turn can be sent, stored, or be the end."""
     for call in run.calls.values():
         run.history.append(output_item(call, call.sent_label))
         run.outbox.append(output_item(call, call.label or call.sent_label))
+    _add_input(run, run.waiting_input)
+    run.waiting_input = []
 
 
 def output_item(call: Call, label: str) -> JsonObject:
@@ -338,6 +380,9 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.TurnLimitSet: _turn_limit_set,
     e.InputAdded: _input_added,
     e.AgentChanged: _agent_changed,
+    e.GuardrailsJudged: _guardrails_judged,
+    e.SessionWriting: _session_writing,
+    e.SessionWritten: _session_written,
     e.HistoryRewritten: _history_rewritten,
     e.RunStopped: _run_stopped,
     e.RunEnded: _run_ended,

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from placet.core.state import Call, RunFold
 from placet.core.table import CONCLUDABLE, RUNNABLE, WAITING, Status
+from placet.events import GuardrailRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,13 @@ class WaitForPeople:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportTripwire:
+    """An input guardrail stopped the run: nothing more happens in it."""
+
+    guardrail: GuardrailRecord
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """The run has ended."""
 
@@ -80,6 +88,7 @@ Step: TypeAlias = (
     | JudgeTurn
     | ConcludeRun
     | WaitForPeople
+    | ReportTripwire
     | Stop
 )
 NOBODY: AbstractSet[str] = frozenset()
@@ -89,6 +98,8 @@ def next_step(run: RunFold, at_work: AbstractSet[str] = NOBODY) -> Step:
     """`at_work` names the calls whose bodies are running in the process that asks."""
     if run.has_ended:
         return Stop()
+    if run.tripped is not None:
+        return ReportTripwire(run.tripped)
     if run.open_calls:
         return _within_turn(run, at_work)
     if run.request != "none":

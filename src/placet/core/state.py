@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from placet.codec import Json, JsonObject
 from placet.core.approvals import Ledger
 from placet.core.table import WAITING, Status
-from placet.events import DecisionMade, Delivery, Outcome, Usage
+from placet.events import DecisionMade, Delivery, GuardrailRecord, Outcome, Usage
 from placet.ids import ROOT
 
 Request: TypeAlias = Literal["none", "sent", "lost"]
@@ -61,8 +61,11 @@ class RunFold:
         "delivery",
         "final_output",
         "has_ended",
+        "has_new_input",
         "history",
         "in_flight",
+        "input_ids",
+        "input_judged",
         "input_length",
         "last_output",
         "last_response_id",
@@ -77,11 +80,16 @@ class RunFold:
         "responses",
         "seen_labels",
         "server_id",
+        "session",
+        "session_writing",
+        "session_written",
         "started",
         "starting_agent",
         "stopped",
+        "tripped",
         "turn",
         "usage",
+        "waiting_input",
     )  # fmt: skip
 
     def __init__(self, path: str = ROOT, ledger: Ledger | None = None) -> None:
@@ -112,6 +120,20 @@ class RunFold:
         """All items so far as a model reads them, call labels made unique."""
         self.input_length = 0
         self.seen_labels: set[str] = set()
+        self.waiting_input: list[JsonObject] = []
+        """What was added while calls were open: it stands behind their outputs."""
+        self.has_new_input = False
+        """Something was added since the model was last asked: it must be asked again."""
+        self.input_ids: frozenset[str] = frozenset()
+        self.input_judged = False
+        """The input guardrails have spoken."""
+        self.tripped: GuardrailRecord | None = None
+        """The input guardrail that stopped the run."""
+        self.session: str | None = None
+        self.session_written = 0
+        """How many items of the history the session holds."""
+        self.session_writing: int | None = None
+        """How many it holds if the write that was last begun came to its end."""
         self.responses = 0
         self.last_output: list[JsonObject] = []
         """What the model answered last, as it stands in the log."""
@@ -134,6 +156,7 @@ class RunFold:
         twin.calls = {key: copy(call) for key, call in self.calls.items()}
         twin.children = {path: child.copy(twin.ledger) for path, child in self.children.items()}
         twin.history = self.history.copy()
+        twin.waiting_input = self.waiting_input.copy()
         twin.outbox = self.outbox.copy()
         twin.seen_labels = self.seen_labels.copy()
         return twin
@@ -141,13 +164,15 @@ class RunFold:
     def family(self) -> Iterator[RunFold]:
         """This run and all runs nested in it, outermost first."""
         yield self
-        for child in self.children.values():
-            yield from child.family()
+        for path, child in self.children.items():
+            call = self.calls.get(path)
+            if call is not None and call.status is not Status.ENDED:  # with its call a nested run is over
+                yield from child.family()
 
     def waiting(self) -> Iterator[tuple[RunFold, Call]]:
         """Every call, at any depth, that a person is asked about."""
         for run in self.family():
-            if not run.has_ended:
+            if not run.has_ended and run.open_calls:
                 yield from ((run, call) for call in run.calls.values() if call.status in WAITING)
 
     def find(self, path: str) -> RunFold | None:

@@ -98,6 +98,7 @@ TABLE: dict[Status, dict[Move, Status]] = {
         Move.FINISH: Status.ENDED,
         Move.DOUBT: Status.IN_DOUBT,
         Move.START: Status.STARTED,  # its contract says that it may be repeated
+        Move.CLOSE: Status.ENDED,  # the call of an agent tool in whose nested run nobody decided
     },
     Status.IN_DOUBT: {
         Move.APPROVE: Status.CLEARED,
@@ -106,7 +107,12 @@ TABLE: dict[Status, dict[Move, Status]] = {
         Move.DOUBT: Status.IN_DOUBT,
         Move.CLOSE: Status.ENDED,
     },
-    Status.CLEARED: {Move.START: Status.STARTED, Move.DOUBT: Status.IN_DOUBT, Move.REVOKE: Status.IN_DOUBT},
+    Status.CLEARED: {
+        Move.START: Status.STARTED,
+        Move.DOUBT: Status.IN_DOUBT,
+        Move.REVOKE: Status.IN_DOUBT,
+        Move.CLOSE: Status.ENDED,
+    },
     Status.GIVEN_UP: {Move.REFUSE: Status.ENDED},
     Status.ENDED: {},
 }

@@ -7,12 +7,14 @@ from typing import Any
 from placet.agent import FunctionToolResult, ToolsToFinalOutputResult
 from placet.codec import Json, NotPlain, plain
 from placet.core.state import Call
-from placet.errors import UserError
+from placet.errors import MaxTurnsExceeded, UserError
 from placet.events import RunEnded
 from placet.items import final_text
-from placet.runtime.frame import Frame, awaited
+from placet.runtime.frame import Frame, RunErrorHandlerInput, awaited
+from placet.runtime.guarding import judge_output
 from placet.runtime.model_call import ask_model
 from placet.runtime.output import parse_final
+from placet.runtime.session_writing import write_session
 
 _HAS_A_RESULT = frozenset({"finished", "failed", "answered"})
 """Outcomes whose text may be a final output: those of rejected, denied, expired or superseded calls never are."""
@@ -22,7 +24,8 @@ async def judge_turn(frame: Frame) -> None:
     """All calls of the turn have ended. Once, over the outputs in the model's order: is this the end?"""
     behavior = frame.agent.tool_use_behavior
     calls = list(frame.run.calls.values())
-    if behavior == "run_llm_again" or frame.run.agent != frame.run.response_agent:  # a handoff took place
+    must_ask = frame.run.agent != frame.run.response_agent or frame.run.has_new_input
+    if behavior == "run_llm_again" or must_ask:  # a handoff took place, or somebody added something
         await ask_model(frame)
         return
     if callable(behavior):
@@ -63,9 +66,26 @@ async def conclude_run(frame: Frame) -> None:
 
 
 async def end_run(frame: Frame, output: Json) -> None:
+    value = parse_final(frame.agent.output_type, output)[0] if isinstance(output, str) else output
+    await judge_output(frame, value)
+    await write_session(frame)
     if frame.all_hooks:
         await frame.journal.commit()
-        value = parse_final(frame.agent.output_type, output)[0] if isinstance(output, str) else output
         for hooks in frame.all_hooks:
             await hooks.on_agent_end(frame.context, frame.agent, value)
     frame.note(RunEnded(output))
+
+
+async def end_by_handler(frame: Frame, error: MaxTurnsExceeded) -> bool:
+    """Whether the caller's handler turned the error into a final output."""
+    handler = frame.error_handlers.get("max_turns")
+    await frame.journal.commit()
+    if handler is None:
+        return False
+    result = await awaited(handler(RunErrorHandlerInput(error, frame.context, list(frame.run.history))))
+    if result is None:
+        return False
+    await write_session(frame)
+    frame.note(RunEnded(_plain_final(result.final_output)))
+    await frame.journal.commit()
+    return True

@@ -9,29 +9,32 @@ from placet.agent import AgentTool
 from placet.codec import Json, JsonObject, parse_arguments
 from placet.context import ToolContext
 from placet.core.state import Call
-from placet.core.table import Status
+from placet.core.table import CONCLUDABLE, Status
 from placet.decisions import canonical_text
 from placet.errors import (
+    GuardrailTripped,
     MaxTurnsExceeded,
     ModelBehaviorError,
     PlacetError,
     ToolError,
     ToolOutputError,
+    ToolOutputGuardrailTripwireTriggered,
     ToolTimeoutError,
     UserError,
 )
 from placet.events import CallEnded, CallHeld, CallInDoubt, CallsStarted, Outcome
-from placet.ids import call_id
+from placet.guardrail import GuardrailFunctionOutput, GuardrailResult
 from placet.run_config import ToolErrorFormatterArgs
-from placet.runtime.frame import Frame, Job, awaited
+from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.gating import digest_now
+from placet.runtime.guarding import Tripped, judge_call, judge_result
 from placet.runtime.handing_over import hand_over
 from placet.runtime.nested import run_nested
 from placet.runtime.output import as_tool_output
 from placet.tool import CannotTell, DidNotHappen, Happened, default_tool_error_function
 from placet.tool_schema import InvalidArguments
 
-_NESTED_FAILURES = (InvalidArguments, MaxTurnsExceeded, ModelBehaviorError, ToolOutputError)
+_NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelBehaviorError, ToolOutputError)
 """What ends a nested run for good: the model that called it reads so."""
 NOT_APPROVED = "Tool execution was not approved."
 GIVEN_UP = "It is unknown whether this tool ran: it was interrupted, and a reviewer decided not to run it again."
@@ -74,12 +77,29 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
     if calls and calls[0].status is Status.DEFERRED:
         await hand_over(frame, calls[0])
         return
-    jobs = [job for call in calls if (job := _job(frame, call)) is not None]
+    jobs = [job for call in calls if (job := _job(frame, call)) is not None and await _passes_rules(frame, job)]
     limit = frame.config.max_tool_concurrency
     free = len(jobs) if limit is None else max(0, limit - len(frame.tasks))
     frame.at_work.update(job.call.id for job in jobs)
     frame.queue.extend(jobs[free:])
     await _run_side_by_side(frame, jobs[:free])
+
+
+async def _passes_rules(frame: Frame, job: Job) -> bool:
+    """Whether the tool's input guardrails let the call run. A denied edit goes back to the person who made it."""
+    if not job.tool.tool_input_guardrails or job.call.status is Status.STARTED:
+        return True
+    message = await judge_call(frame, job, tool_context(frame, job))
+    if message is None:
+        return True
+    decision = job.call.decision
+    if decision is not None and decision.verdict == "edit":
+        why = f"a rule denies the edited arguments: {message}"
+        original = digest_now(frame.run, job.call, job.tool, as_asked=True)
+        frame.note(CallHeld(job.call.id, original, job.tool.identity, job.tool.fingerprint, why))
+    else:
+        frame.note(CallEnded(job.call.id, "denied", message))
+    return False
 
 
 async def _run_side_by_side(frame: Frame, jobs: list[Job]) -> None:
@@ -153,7 +173,10 @@ async def _run_body(frame: Frame, job: Job) -> None:
             output = found
         else:
             value = await _invoke(job, ctx)
-            output = as_tool_output(job.tool.name, value, frame.config.limits.output)
+            judged = await judge_result(frame, job, ctx, value) if job.tool.tool_output_guardrails else value
+            if isinstance(judged, Tripped):  # what happened is written down first
+                failure, judged = _tripwire(job, judged), value
+            output = as_tool_output(job.tool.name, judged, frame.config.limits.output)
     except asyncio.CancelledError:
         if frame.is_stopping:
             raise  # the drive was cancelled: nobody knows how far the body got
@@ -168,6 +191,14 @@ async def _run_body(frame: Frame, job: Job) -> None:
         raise failure
     for hooks in frame.all_hooks:
         await hooks.on_tool_end(ctx, frame.agent, job.tool, output)
+
+
+def _tripwire(job: Job, tripped: Tripped) -> ToolOutputGuardrailTripwireTriggered:
+    return ToolOutputGuardrailTripwireTriggered(
+        f"The guardrail '{tripped.name}' of tool '{job.tool.name}' stopped the run after the tool ran: "
+        "what it did is recorded.",
+        GuardrailResult(tripped.name, GuardrailFunctionOutput(tripped.info, True), job.call.id),
+    )
 
 
 async def _invoke(job: Job, ctx: ToolContext[Any]) -> object:
@@ -213,25 +244,6 @@ def _parts(output: Json) -> list[Json]:
     return output if isinstance(output, list) else [output]
 
 
-def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
-    shared = frame.context
-    return ToolContext(
-        shared.context,
-        shared.usage,
-        tool_name=job.tool.name,
-        tool_call_id=job.call.label or job.call.sent_label,
-        tool_arguments=job.arguments,
-        tool_call=job.call.item,
-        call=call_id(frame.run_id, job.call.id),
-        idempotency_key=call_id(job.call.started_in or frame.run_id, job.call.id),
-        attempt=max(1, job.call.attempts),
-        agent=frame.agent,
-        ledger=shared._ledger,
-        run_ids=shared._run_ids,
-        clock=shared._clock,
-    )
-
-
 async def await_bodies(frame: Frame) -> None:
     """Wait until all bodies have ended, or somebody decides something. What has ended is made durable at once."""
     while frame.at_work and not frame.run.ledger.has_staged():
@@ -239,6 +251,23 @@ async def await_bodies(frame: Frame) -> None:
         frame.news.clear()
         if frame.at_work:
             await frame.journal.commit()
+
+
+SUPERSEDED = "This call was not carried out: a newer message took the place of the question about it."
+SUPERSEDED_AFTER_START = (
+    "It is unknown whether this tool ran: it was interrupted, and a newer message came before that was settled."
+)
+
+
+async def supersede_calls(frame: Frame) -> None:
+    """End what waits, each call with an output, so that a newer message can be read. Decisions stay decisions."""
+    await conclude_calls(frame, [call for call in frame.run.calls.values() if call.status in CONCLUDABLE])
+    for call in frame.run.calls.values():
+        if call.status is not Status.ENDED:
+            began = call.status in (Status.IN_DOUBT, Status.CLEARED) or (
+                call.status is Status.STARTED and call.id not in frame.run.children
+            )
+            frame.note(CallEnded(call.id, "superseded", SUPERSEDED_AFTER_START if began else SUPERSEDED))
 
 
 # -- calls whose worker is gone ----------------------------------------------------------------------------------------

@@ -7,22 +7,49 @@ import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
-from placet.context import RunContextWrapper
+from placet.codec import JsonObject
+from placet.context import RunContextWrapper, ToolContext
 from placet.core.approvals import Ledger
 from placet.core.state import Call, RunFold
 from placet.errors import UserError
-from placet.lifecycle import RunHooks
-from placet.ports import Model
+from placet.ids import call_id
+from placet.lifecycle import AsRunHooks, RunHooks
+from placet.ports import Model, Session
 from placet.run_config import RunConfig
 from placet.runtime.journal import Journal
 from placet.runtime.stream import Feed
 from placet.tool import Tool
 
 V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class RunErrorHandlerInput:
+    """What an error handler is told."""
+
+    error: Exception
+    context: RunContextWrapper[Any]
+    history: list[JsonObject]
+
+
+@dataclass(frozen=True, slots=True)
+class RunErrorHandlerResult:
+    """The final output that takes the error's place."""
+
+    final_output: Any
+
+
+ErrorHandler: TypeAlias = Callable[
+    [RunErrorHandlerInput], RunErrorHandlerResult | Awaitable[RunErrorHandlerResult | None] | None
+]
+
+
+class ErrorHandlers(TypedDict, total=False):
+    max_turns: ErrorHandler
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +84,7 @@ class Frame:
         feed: Feed | None,
         resend: bool | None = None,
         by_hand: Ledger | None = None,
+        session: Session | None = None,
     ) -> None:
         self.journal = journal
         self.path = path
@@ -67,6 +95,8 @@ class Frame:
         self.feed = feed
         self.resend = resend
         """What a person said about a request that may or may not have been taken: send it again, or not."""
+        self.session = session
+        self.error_handlers: ErrorHandlers = {}
         self.drive: Callable[[Frame], Awaitable[None]] = _not_yet
         """The loop itself, for runs nested in this one."""
         self.by_hand = by_hand
@@ -129,4 +159,26 @@ class Frame:
 
     @property
     def all_hooks(self) -> list[RunHooks[Any]]:
-        return [hooks for hooks in (self.hooks, self.agent.hooks) if hooks is not None]
+        """The run's hooks and those of the agent at work."""
+        own = self.agent.hooks
+        found = [self.hooks] if self.hooks is not None else []
+        return found if own is None else [*found, AsRunHooks(own)]
+
+
+def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
+    shared = frame.context
+    return ToolContext(
+        shared.context,
+        shared.usage,
+        tool_name=job.tool.name,
+        tool_call_id=job.call.label or job.call.sent_label,
+        tool_arguments=job.arguments,
+        tool_call=job.call.item,
+        call=call_id(frame.run_id, job.call.id),
+        idempotency_key=call_id(job.call.started_in or frame.run_id, job.call.id),
+        attempt=max(1, job.call.attempts),
+        agent=frame.agent,
+        ledger=shared._ledger,
+        run_ids=shared._run_ids,
+        clock=shared._clock,
+    )

@@ -15,7 +15,8 @@ from placet.core.table import Status
 from placet.decisions import label_key
 from placet.errors import ModelBehaviorError
 from placet.events import CallEnded, CallHeld, CallsAllowed, CallsDeferred, DecisionMade, GrantMade
-from placet.runtime.frame import Frame, awaited
+from placet.runtime.frame import Frame, Job, awaited, tool_context
+from placet.runtime.guarding import judge_call
 from placet.runtime.handing_over import ONLY_ONE
 from placet.tool import Tool
 
@@ -30,6 +31,7 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
         verdicts = await asyncio.gather(*(_judge(frame, call, tools.get(call.name)) for call in calls))
     else:
         verdicts = [_judge_plainly(frame, call, tools.get(call.name)) for call in calls]
+    verdicts = [await _by_rules(frame, call, tools.get(call.name), v) for call, v in zip(calls, verdicts, strict=True)]
     allowed = [call.id for call, verdict in zip(calls, verdicts, strict=True) if isinstance(verdict, Free)]
     if allowed:
         frame.note(CallsAllowed(allowed))
@@ -42,6 +44,15 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     if held:
         _apply_words_by_hand(frame, held)
         await decide_by_grants(frame)
+
+
+async def _by_rules(frame: Frame, call: Call, tool: Tool | None, verdict: Free | Ask | str) -> Free | Ask | str:
+    """Before a person is asked, the tool's input guardrails are: what they deny needs nobody's attention."""
+    if tool is None or not isinstance(verdict, Ask) or not tool.tool_input_guardrails:
+        return verdict
+    job = Job(call, tool, call.arguments)
+    message = await judge_call(frame, job, tool_context(frame, job))
+    return verdict if message is None else message
 
 
 async def _set_handoffs_aside(frame: Frame, calls: list[Call]) -> list[Call]:
@@ -86,10 +97,9 @@ def hold(frame: Frame, call: Call, tool: Tool, why: str | None) -> CallHeld:
     return CallHeld(call.id, digest_now(frame.run, call, tool), tool.identity, tool.fingerprint, why)
 
 
-def digest_now(run: RunFold, call: Call, tool: Tool) -> str:
-    """The digest of what would run at this moment: today's tool, and the arguments that stand in the log (or in the
-    edit)."""
-    edited = call.decision.arguments if call.decision is not None else None
+def digest_now(run: RunFold, call: Call, tool: Tool, *, as_asked: bool = False) -> str:
+    """The digest of what would run now: today's tool, the arguments in the log (or in the edit, unless `as_asked`)."""
+    edited = call.decision.arguments if call.decision is not None and not as_asked else None
     arguments = edited if edited is not None else parse_arguments(call.arguments)
     shown = call.arguments if arguments is None else arguments
     return digest_of(run.path, run.response_agent, tool.identity, tool.fingerprint, shown)

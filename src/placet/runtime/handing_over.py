@@ -105,7 +105,7 @@ def check_handoffs(frame: Frame) -> None:
         for each in agent.all_handoffs:
             if each.input_filter is not None or frame.config.handoff_input_filter is not None:
                 raise UserError(
-                    f"The handoff from '{agent.name}' to '{each.agent_name}' has an input filter, and the server keeps this "
-                    "run's history: what it holds cannot be rewritten. Leave the filter out, or keep the history here."
+                    f"The handoff from '{agent.name}' to '{each.agent_name}' has an input filter, and the server keeps "
+                    "this run's history, which cannot be rewritten. Leave the filter out, or keep the history here."
                 )
             queue.append(each.agent)

@@ -15,12 +15,14 @@ from placet.core.next_step import (
     GateCalls,
     JudgeTurn,
     RecoverCalls,
+    ReportTripwire,
     SettleRequest,
     Stop,
     WaitForPeople,
     next_step,
 )
-from placet.runtime.ending import conclude_run, judge_turn
+from placet.errors import MaxTurnsExceeded
+from placet.runtime.ending import conclude_run, end_by_handler, judge_turn
 from placet.runtime.execute import (
     abandon_bodies,
     await_bodies,
@@ -31,11 +33,14 @@ from placet.runtime.execute import (
 )
 from placet.runtime.frame import Frame
 from placet.runtime.gating import absorb_decisions, decide_by_grants, gate_calls
+from placet.runtime.guarding import judge_input_late, report_tripwire
 from placet.runtime.model_call import ask_model, settle_request
+from placet.runtime.session_writing import write_session
 
 
 async def drive(frame: Frame) -> None:
     """Go on until the run has ended or everything that could go on waits for people."""
+    await judge_input_late(frame)
     await decide_by_grants(frame)
     while True:
         await absorb_decisions(frame)
@@ -60,7 +65,10 @@ async def drive(frame: Frame) -> None:
                 await settle_request(frame)
             case ConcludeRun():
                 await conclude_run(frame)
+            case ReportTripwire(guardrail):
+                raise report_tripwire(guardrail)
             case WaitForPeople() | Stop():
+                await write_session(frame)
                 return await frame.journal.commit()
             case never:
                 assert_never(never)
@@ -76,6 +84,9 @@ async def drive_safely(frame: Frame) -> None:
     """Drive; whatever ends the drive, leave a log that can be gone on from."""
     try:
         await drive(frame)
+    except MaxTurnsExceeded as error:
+        if not await end_by_handler(frame, error):
+            raise
     except asyncio.CancelledError:
         await abandon_bodies(frame, "the run was cancelled while it ran")
         await frame.journal.commit()

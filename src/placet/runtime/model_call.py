@@ -3,13 +3,15 @@ request."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from placet.codec import JsonObject, NotPlain, plain_item
-from placet.core.delivery import outgoing
+from placet.core.delivery import Outgoing, outgoing
 from placet.core.plan import is_call, problem_with
-from placet.errors import DeliveryUnknown, MaxTurnsExceeded, ModelBehaviorError, RequestNotTaken
+from placet.errors import DeliveryUnknown, MaxTurnsExceeded, ModelBehaviorError, RequestNotTaken, UserError
 from placet.events import (
+    GuardrailsJudged,
     RequestLost,
     RequestRefused,
     RequestSent,
@@ -20,25 +22,36 @@ from placet.events import (
 )
 from placet.items import ModelResponse, final_text
 from placet.ports import Model, ModelRequest, Reconciled, ToolSpec
+from placet.run_config import CallModelData, ModelInputData
+from placet.run_state import as_input
 from placet.runtime.frame import Frame, awaited
+from placet.runtime.guarding import InputTripped, start_judging_input, unless_tripped
+from placet.runtime.handing_over import paired
 from placet.runtime.output import output_schema, parse_final
+from placet.runtime.session_writing import write_session
 
 
 async def ask_model(frame: Frame) -> None:
+    """One request: prepare it, note that it is sent, send it, note what became of it."""
     run = frame.run
     if run.max_turns is not None and run.turn >= run.max_turns:
         raise MaxTurnsExceeded(
             f"The run used up its {run.max_turns} turns. Resume its state with a larger max_turns to go on."
         )
     model = frame.model  # before anything is written: a missing model is no lost request
+    await write_session(frame)
     request = await _prepare(frame)
+    judging = await start_judging_input(frame)
     frame.note(RequestSent())
     await frame.journal.commit()
     try:
-        response = await _send(frame, model, request)
+        response = await unless_tripped(judging, _send(frame, model, request))
     except RequestNotTaken as error:
         frame.note(RequestRefused(_brief(error)))
         raise
+    except InputTripped as trip:
+        frame.note(GuardrailsJudged("input", trip.records))
+        return  # the loop reports it
     except Exception as error:
         frame.note(RequestLost(_brief(error)))
         await frame.journal.commit()
@@ -46,6 +59,9 @@ async def ask_model(frame: Frame) -> None:
             raise
         return
     await _receive(frame, response)
+    if judging is not None:
+        await frame.journal.commit()
+        frame.note(GuardrailsJudged("input", await judging))
 
 
 async def _prepare(frame: Frame) -> ModelRequest:
@@ -62,11 +78,11 @@ async def _prepare(frame: Frame) -> ModelRequest:
         for each in agent.all_handoffs
         if await each.is_on(frame.context, agent)
     ]
-    out = outgoing(frame.run)
+    items, prompt, out = await _filtered(frame, prompt)
     for hooks in frame.all_hooks:
-        await hooks.on_llm_start(frame.context, agent, prompt, out.items)
+        await hooks.on_llm_start(frame.context, agent, prompt, items)
     return ModelRequest(
-        input=out.items,
+        input=items,
         system_instructions=prompt,
         tools=tools,
         model_settings=agent.model_settings.resolve(frame.config.model_settings),
@@ -74,6 +90,33 @@ async def _prepare(frame: Frame) -> ModelRequest:
         previous_response_id=out.previous_response_id,
         conversation_id=out.conversation_id,
     )
+
+
+async def _filtered(frame: Frame, prompt: str | None) -> tuple[list[JsonObject], str | None, Outgoing]:
+    """What goes out, after the configuration's filter. Where the server keeps the history, no output may be left out."""
+    out = outgoing(frame.run)
+    chosen = frame.config.call_model_input_filter
+    if chosen is None:
+        return out.items, prompt, out
+    await frame.journal.commit()
+    given = CallModelData(ModelInputData(list(out.items), prompt), frame.agent, frame.context.context)
+    kept: object = await awaited(chosen(given))
+    if not isinstance(kept, ModelInputData):
+        raise UserError(f"call_model_input_filter gives back a ModelInputData, not a {type(kept).__name__}.")
+    items = as_input(kept.input)
+    assert isinstance(items, list)
+    if frame.run.delivery == "own":
+        return paired(items), kept.instructions, out
+    missing = _output_labels(out.items) - _output_labels(items)
+    if missing:
+        raise UserError(
+            f"call_model_input_filter left out the output of {sorted(missing)}, which the server waits for: keep outputs."
+        )
+    return items, kept.instructions, out
+
+
+def _output_labels(items: Sequence[JsonObject]) -> set[str]:
+    return {str(item.get("call_id")) for item in items if item.get("type") == "function_call_output"}
 
 
 async def _send(frame: Frame, model: Model, request: ModelRequest) -> ModelResponse:

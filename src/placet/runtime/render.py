@@ -12,7 +12,17 @@ from placet.core.fold import output_item
 from placet.core.log import Log, read_line
 from placet.core.plan import plan_calls
 from placet.core.state import Call
-from placet.events import AgentChanged, AnyFact, CallEnded, InChild, PlainFact, ResponseReceived, RunStarted
+from placet.events import (
+    AgentChanged,
+    AnyFact,
+    CallEnded,
+    GuardrailsJudged,
+    InChild,
+    PlainFact,
+    ResponseReceived,
+    RunStarted,
+)
+from placet.guardrail import GuardrailFunctionOutput, GuardrailResult
 from placet.ids import ROOT, call_id
 from placet.items import (
     HandoffCallItem,
@@ -96,9 +106,23 @@ def items_of(log: Log, graph: AgentGraph, path: str) -> list[RunItem]:
 
 
 def responses_of(log: Log, path: str) -> list[ModelResponse]:
-    walked = (each.fact if isinstance(each, InChild) else each for each in facts_of(log) if _path(each) == path)
-    return [ModelResponse(f.output, f.usage, f.response_id) for f in walked if isinstance(f, ResponseReceived)]
+    received = (fact for fact in _own_facts(log, path) if isinstance(fact, ResponseReceived))
+    return [ModelResponse(fact.output, fact.usage, fact.response_id) for fact in received]
 
 
-def _path(fact: AnyFact) -> str:
-    return fact.path if isinstance(fact, InChild) else ROOT
+def guardrail_results_of(log: Log, path: str, kind: str) -> list[GuardrailResult]:
+    return [
+        GuardrailResult(each.name, GuardrailFunctionOutput(each.info, each.tripped), fact.call)
+        for fact in _own_facts(log, path)
+        if isinstance(fact, GuardrailsJudged) and fact.kind == kind
+        for each in fact.results
+    ]
+
+
+def _own_facts(log: Log, path: str) -> Iterator[PlainFact]:
+    for fact in facts_of(log):
+        if isinstance(fact, InChild):
+            if fact.path == path:
+                yield fact.fact
+        elif path == ROOT:
+            yield fact

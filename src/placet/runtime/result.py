@@ -15,12 +15,13 @@ from placet.context import RunContextWrapper
 from placet.core.log import Log
 from placet.core.state import RunFold
 from placet.errors import UserError
+from placet.guardrail import GuardrailResult
 from placet.items import ModelResponse, RunItem, ToolApprovalItem
 from placet.run_state import RunState, interruptions_of
 from placet.runtime.frame import Frame
 from placet.runtime.journal import fold_log
 from placet.runtime.output import parse_final
-from placet.runtime.render import items_of, responses_of
+from placet.runtime.render import guardrail_results_of, items_of, responses_of
 from placet.runtime.stream import Feed, StreamEvent
 
 V = TypeVar("V")
@@ -72,6 +73,22 @@ class RunResult:
     @functools.cached_property
     def raw_responses(self) -> list[ModelResponse]:
         return responses_of(self._log, self._run.path)
+
+    @functools.cached_property
+    def input_guardrail_results(self) -> list[GuardrailResult]:
+        return guardrail_results_of(self._log, self._run.path, "input")
+
+    @functools.cached_property
+    def output_guardrail_results(self) -> list[GuardrailResult]:
+        return guardrail_results_of(self._log, self._run.path, "output")
+
+    @functools.cached_property
+    def tool_input_guardrail_results(self) -> list[GuardrailResult]:
+        return guardrail_results_of(self._log, self._run.path, "tool_input")
+
+    @functools.cached_property
+    def tool_output_guardrail_results(self) -> list[GuardrailResult]:
+        return guardrail_results_of(self._log, self._run.path, "tool_output")
 
     @property
     def last_response_id(self) -> str | None:
@@ -165,8 +182,9 @@ class RunResultStreaming(RunResult):
         """Show what this result shows."""
         self._graph, self._log, self._run = result._graph, result._log, result._run
         self.context_wrapper = result.context_wrapper
-        for name in ("interruptions", "final_output", "input", "new_items", "raw_responses"):
-            self.__dict__.pop(name, None)
+        for name, kind in vars(RunResult).items():
+            if isinstance(kind, functools.cached_property):
+                self.__dict__.pop(name, None)
 
     def complete(self) -> None:
         self.is_complete = True

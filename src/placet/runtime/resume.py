@@ -14,8 +14,8 @@ from typing import Any
 from placet.core.deciding import facts_to_append
 from placet.core.log import Log
 from placet.core.state import RunFold
-from placet.errors import RunConflict
-from placet.events import DecisionMade, GrantMade, RunStarted
+from placet.errors import RunConflict, RunFinished
+from placet.events import DecisionMade, GrantMade, InputAdded, RunStarted
 from placet.ports import Lease, Store, StoredRun
 from placet.run_config import RunConfig
 from placet.run_state import RunState
@@ -38,7 +38,16 @@ async def resume(
     journal = Journal(known, run, store, lease, config.clock, config.limits.log)
     await _hand_over(journal, log)
     journal.note_all(facts_to_append(run, new_words(state)))
+    journal.note_all(_new_input(run, state))
     return journal
+
+
+def _new_input(run: RunFold, state: RunState[Any]) -> list[InputAdded]:
+    """What was added on the state and is not in the log: by id, so that two copies of one state add it once."""
+    found = [added for added in state._added if added.id not in run.input_ids]
+    if found and run.has_ended:
+        raise RunFinished("The run has ended: give the message to a new run.")
+    return found
 
 
 def _joined(known: Log, state: RunState[Any]) -> tuple[Log, RunFold]:
@@ -83,4 +92,5 @@ def ended_run(stored: StoredRun, state: RunState[Any]) -> RunFold | None:
     if len(state._log) > stored.length or (len(state._log) == stored.length and state._log.head != stored.head):
         raise RunConflict(f"Run {state.run_id} has ended in the store, and the state knows another history.")
     facts_to_append(run, new_words(state))
+    _new_input(run, state)
     return run

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+
+import msgspec
 
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
 from placet.codec import JsonObject
 from placet.context import RunContextWrapper
+from placet.core.fold import as_items
 from placet.core.log import Log
 from placet.core.state import RunFold
-from placet.errors import UserError
+from placet.errors import SessionBusy, UserError
 from placet.events import RunStarted, TurnLimitSet
 from placet.ids import ROOT
 from placet.lifecycle import RunHooks
-from placet.ports import Lease, Store, StoredRun
+from placet.ports import Lease, Session, Store, StoredRun
 from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.run_state import RunState, as_input, check_declarations, delivery_of, new_log, pending_item
 from placet.runtime.defaults import default_store
-from placet.runtime.frame import Frame
+from placet.runtime.execute import supersede_calls
+from placet.runtime.frame import ErrorHandlers, Frame
 from placet.runtime.handing_over import check_handoffs
-from placet.runtime.journal import Journal
+from placet.runtime.journal import Journal, fold_log
 from placet.runtime.loop import drive_safely
 from placet.runtime.result import RunResult, RunResultStreaming, result_of
 from placet.runtime.resume import begin, ended_run, resume
+from placet.runtime.session_writing import read_session
 from placet.runtime.stream import Feed
 
 Input: TypeAlias = str | Sequence[object] | RunState[Any]
@@ -50,6 +56,10 @@ class RunOptions(TypedDict, total=False):
     """How often a model may be asked; None: without limit. Given at resumption, it replaces the stored limit."""
     hooks: RunHooks[Any] | None
     run_config: RunConfig | None
+    error_handlers: ErrorHandlers | None
+    """What to answer instead of raising: `{"max_turns": handler}`."""
+    session: Session | None
+    """A conversation that outlives the run: read at its start, written turn by turn."""
     previous_response_id: str | None
     """The server keeps the history, from this response on."""
     conversation_id: str | None
@@ -77,6 +87,10 @@ class Order:
     previous_response_id: str | None = None
     auto_previous_response_id: bool = False
     resend: bool | None = None
+    session: Session | None = None
+    error_handlers: ErrorHandlers | None = None
+    behind_waiting: Literal["supersede", "queue"] | None = None
+    """The input is a message for a run that waits: it takes the place of what waits, or stands behind it."""
 
 
 class Runner:
@@ -124,6 +138,8 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
         auto_previous_response_id=options.get("auto_previous_response_id", False),
         store=options.get("store") or default_store(),
         resend=options.get("resend"),
+        session=options.get("session"),
+        error_handlers=options.get("error_handlers"),
     )
 
 
@@ -137,6 +153,10 @@ async def _stream(order: Order, result: RunResultStreaming) -> None:
 async def _carry_out(order: Order, streaming: RunResultStreaming | None) -> RunResult:
     """Take the run, drive it, give it back. Whatever ends the drive carries the run's state."""
     state = order.input if isinstance(order.input, RunState) else None
+    if state is None and order.session is not None:
+        waiting = await order.store.waiting_on(order.session.session_id)
+        if waiting is not None:
+            return await _carry_out(await _behind_waiting(order, waiting), streaming)
     log = new_log() if state is None else state._log
     driver = _Driver()
     lease = await order.store.lease(log.run_id, driver)
@@ -149,7 +169,7 @@ async def _carry_out(order: Order, streaming: RunResultStreaming | None) -> RunR
         if streaming is not None:
             _connect(streaming, frame)
         try:
-            await _drive(frame, is_new=state is None)
+            await _drive(frame, order, is_new=state is None)
         except BaseException as error:
             _attach_state(error, frame)
             raise
@@ -176,11 +196,40 @@ async def _journal(
         )
         max_turns = DEFAULT_MAX_TURNS if isinstance(order.max_turns, _Unset) else order.max_turns
         started = RunStarted(order.agent.address, _input_of(order), max_turns, delivery, server_id)
+        if order.session is not None:
+            started = await _with_session(order.session, started)
         return begin(order.store, lease, log, started, order.config)
     journal = await resume(order.store, lease, stored, state, order.config)
     if not isinstance(order.max_turns, _Unset) and order.max_turns != journal.run.max_turns:
         journal.note("", TurnLimitSet(order.max_turns))
     return journal
+
+
+async def _with_session(session: Session, started: RunStarted) -> RunStarted:
+    """The run's beginning, with what was said before put before its input."""
+    if started.delivery != "own":
+        raise UserError("A run's history is kept by a session or by the server (conversation_id, …), not by both.")
+    before = await read_session(session)
+    given = [*before, *as_items(started.input)]
+    return msgspec.structs.replace(started, input=given, session=session.session_id, session_length=len(before))
+
+
+async def _behind_waiting(order: Order, run_id: str) -> Order:
+    """The order for a message on whose session a run waits, as the configuration says."""
+    assert order.session is not None
+    mode = order.config.on_pending
+    stored = await order.store.load(run_id)
+    if mode == "error" or stored is None or stored.log is None:
+        raise SessionBusy(
+            f"Run {run_id} waits for people on session '{order.session.session_id}'. Decide what it asks and resume "
+            "it, or say with RunConfig(on_pending='supersede' | 'queue') what a new message does.",
+            run_id,
+        )
+    state = RunState.of_run(
+        AgentGraph(order.agent), stored.log, fold_log(stored.log), order.context, order.config.clock
+    )
+    state.add_input(_input_of(order))
+    return dataclasses.replace(order, input=state, behind_waiting=mode)
 
 
 def _input_of(order: Order) -> str | list[JsonObject]:
@@ -200,13 +249,27 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
     graph = AgentGraph(order.agent)
     graph.check()
     check_declarations(graph, run)
-    frame = Frame(journal, ROOT, graph, wrapper, order.config, order.hooks, None, order.resend, by_hand)
+    _check_session(order, run)
+    frame = Frame(journal, ROOT, graph, wrapper, order.config, order.hooks, None, order.resend, by_hand, order.session)
+    frame.error_handlers = order.error_handlers or {}
     frame.drive = drive_safely
     check_handoffs(frame)
     return frame
 
 
-async def _drive(frame: Frame, *, is_new: bool) -> None:
+def _check_session(order: Order, run: RunFold) -> None:
+    given = order.session.session_id if order.session is not None else None
+    if run.session != given:
+        wanted = f"session '{run.session}'" if run.session is not None else "no session"
+        raise UserError(f"The run was begun with {wanted}, and was given {given!r}: pass the same session=….")
+
+
+async def _drive(frame: Frame, order: Order, *, is_new: bool) -> None:
+    if order.behind_waiting == "queue":
+        await frame.journal.commit()
+        return
+    if order.behind_waiting == "supersede":
+        await supersede_calls(frame)
     if is_new and frame.all_hooks:
         await frame.journal.commit()
         for hooks in frame.all_hooks:

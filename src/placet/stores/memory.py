@@ -25,6 +25,7 @@ class MemoryStore:
         self._waiting: OrderedDict[str, Log] = OrderedDict()
         self._ended: OrderedDict[str, StoredRun] = OrderedDict()
         self._leases: dict[str, tuple[Lease, weakref.ref[object]]] = {}
+        self._sessions: dict[str, str] = {}
         self._grants: dict[str, GrantMade] = {}
         self._grant_uses: dict[str, set[str]] = {}
         self._sizes: dict[str, int] = {}
@@ -80,8 +81,22 @@ class MemoryStore:
                 known.append(line, head)
                 self._count(lease.run_id, len(line))
                 self._keep_standing_grants(line)
+            if run.session is not None:
+                self._note_session(lease.run_id, run)
             if run.has_ended:
                 self._remember_end(known, run)
+
+    def _note_session(self, run_id: str, run: RunFold) -> None:
+        assert run.session is not None
+        if not run.has_ended and run.open_calls:
+            self._sessions[run.session] = run_id
+        elif self._sessions.get(run.session) == run_id:
+            del self._sessions[run.session]
+
+    async def waiting_on(self, session_id: str) -> str | None:
+        with self._lock:
+            run_id = self._sessions.get(session_id)
+            return run_id if run_id in self._waiting else None
 
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
         return [grant for grant in self._grants.values() if grant.agent == agent] if self._grants else ()
@@ -114,6 +129,8 @@ class MemoryStore:
 
     def _forget(self, run_id: str) -> None:
         self._waiting.pop(run_id, None)
+        for session in [session for session, waiting in self._sessions.items() if waiting == run_id]:
+            del self._sessions[session]
         self._bytes -= self._sizes.pop(run_id, 0)
 
     def _shrink(self) -> None:

@@ -53,6 +53,9 @@ class CrashingStore:
     async def release(self, lease: Lease) -> None:
         await self._inner.release(lease)
 
+    async def waiting_on(self, session_id: str) -> str | None:
+        return await self._inner.waiting_on(session_id)
+
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
         return await self._inner.standing_grants(agent)
 

@@ -1,0 +1,221 @@
+"""Guardrails at work: rules in code that look at input, output and calls, and what they say becomes a fact."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from placet.codec import Json, NotPlain, plain
+from placet.context import ToolContext
+from placet.errors import (
+    InputGuardrailTripwireTriggered,
+    OutputGuardrailTripwireTriggered,
+    ToolInputGuardrailTripwireTriggered,
+    UserError,
+)
+from placet.events import GuardrailRecord, GuardrailsJudged
+from placet.guardrail import (
+    GuardrailFunctionOutput,
+    GuardrailResult,
+    InputGuardrail,
+    OutputGuardrail,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolOutputGuardrailData,
+)
+from placet.runtime.frame import Frame, Job, awaited
+
+V = TypeVar("V")
+
+
+def input_guardrails(frame: Frame) -> list[InputGuardrail]:
+    """Those that still have to speak: of the agent with which the run began, and of the configuration."""
+    if frame.run.input_judged:
+        return []
+    own = frame.graph.at(frame.run.starting_agent).input_guardrails
+    return [*own, *frame.config.input_guardrails] if not frame.path else list(own)
+
+
+async def judge_input(frame: Frame, guardrails: Sequence[InputGuardrail]) -> list[GuardrailRecord]:
+    run = frame.run
+    items = run.history[: run.input_length]
+    return await _ask(frame, guardrails, items[0]["content"] if _is_text(items) else items)
+
+
+def _is_text(items: Sequence[Any]) -> bool:
+    return len(items) == 1 and items[0].get("role") == "user" and isinstance(items[0].get("content"), str)
+
+
+class InputTripped(Exception):
+    """A guardrail tripped while the model was being asked: its answer is not wanted any more."""
+
+    def __init__(self, records: list[GuardrailRecord]) -> None:
+        super().__init__("an input guardrail tripped")
+        self.records = records
+
+
+async def start_judging_input(frame: Frame) -> asyncio.Future[list[GuardrailRecord]] | None:
+    """Let those guardrails speak that come before the first request, and begin to ask those that go beside it."""
+    guardrails = input_guardrails(frame)
+    if not guardrails:
+        return None
+    await frame.journal.commit()  # guardrails are user code
+    first = await judge_input(frame, [each for each in guardrails if not each.run_in_parallel])
+    beside = [each for each in guardrails if each.run_in_parallel]
+    if not beside or any(record.tripped for record in first):
+        frame.note(GuardrailsJudged("input", first))
+        for record in first:
+            if record.tripped:
+                raise report_tripwire(record)
+        return None
+
+    async def judge() -> list[GuardrailRecord]:
+        return [*first, *await judge_input(frame, beside)]
+
+    return asyncio.ensure_future(judge())
+
+
+async def unless_tripped(judging: asyncio.Future[list[GuardrailRecord]] | None, asking: Coroutine[Any, Any, V]) -> V:
+    """What `asking` gives, unless the guardrails trip first: then it is cancelled."""
+    if judging is None:
+        return await asking
+    task = asyncio.ensure_future(asking)
+    try:
+        both: set[asyncio.Future[Any]] = {task, judging}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if judging.done() and not task.done():
+            records = judging.result()
+            if any(record.tripped for record in records):
+                raise InputTripped(records)
+        return await task
+    except BaseException:
+        judging.cancel()
+        raise
+    finally:
+        task.cancel()
+
+
+async def judge_input_late(frame: Frame) -> None:
+    """A drive that died between the first answer and the guardrails' word left them unheard: now they speak first."""
+    waiting = input_guardrails(frame)
+    if waiting and frame.run.responses:
+        frame.note(GuardrailsJudged("input", await judge_input(frame, waiting)))
+        await frame.journal.commit()
+
+
+async def judge_output(frame: Frame, output: Any) -> None:
+    """Let the output guardrails look at the final output; a tripwire ends the drive, and the run has not ended."""
+    guardrails: list[OutputGuardrail] = [*frame.agent.output_guardrails]
+    if not frame.path:
+        guardrails += frame.config.output_guardrails
+    if not guardrails:
+        return
+    await frame.journal.commit()
+    records = await _ask(frame, guardrails, output)
+    frame.note(GuardrailsJudged("output", records))
+    for record in records:
+        if record.tripped:
+            raise OutputGuardrailTripwireTriggered(
+                f"The output guardrail '{record.name}' stopped the run. What was done before stays in its state.",
+                as_result(record),
+            )
+
+
+def report_tripwire(record: GuardrailRecord) -> InputGuardrailTripwireTriggered:
+    return InputGuardrailTripwireTriggered(f"The input guardrail '{record.name}' stopped the run.", as_result(record))
+
+
+async def _ask(
+    frame: Frame, guardrails: Sequence[InputGuardrail | OutputGuardrail], subject: Any
+) -> list[GuardrailRecord]:
+    agent = frame.agent
+    said = await asyncio.gather(
+        *(awaited(each.guardrail_function(frame.context, agent, subject)) for each in guardrails)
+    )
+    return [_record(each.get_name(), word) for each, word in zip(guardrails, said, strict=True)]
+
+
+def _record(name: str, said: object) -> GuardrailRecord:
+    if not isinstance(said, GuardrailFunctionOutput):
+        raise UserError(f"Guardrail '{name}' returns a GuardrailFunctionOutput, not a {type(said).__name__}.")
+    tripped = said.tripwire_triggered is not False  # silence is not consent
+    return GuardrailRecord(name, tripped, _info(said.output_info))
+
+
+def _info(info: Any) -> Json:
+    try:
+        return plain(info, "output_info")
+    except NotPlain:
+        return repr(info)[:1000]
+
+
+def as_result(record: GuardrailRecord, call: str | None = None) -> GuardrailResult:
+    return GuardrailResult(record.name, GuardrailFunctionOutput(record.info, record.tripped), call)
+
+
+# -- the guardrails of tools -------------------------------------------------------------------------------------------
+
+
+async def judge_call(frame: Frame, job: Job, ctx: ToolContext[Any]) -> str | None:
+    """What a tool's input guardrails put in the place of the call: a message, or None when they let it be."""
+    guardrails = job.tool.tool_input_guardrails
+    if not guardrails:
+        return None
+    await frame.journal.commit()
+    data = ToolInputGuardrailData(ctx, frame.agent)
+    return await _judge_tool(frame, job, guardrails, data)
+
+
+async def judge_result(frame: Frame, job: Job, ctx: ToolContext[Any], value: object) -> object:
+    """What a tool's output guardrails make of what the body returned."""
+    data = ToolOutputGuardrailData(ctx, frame.agent, value)
+    for each in job.tool.tool_output_guardrails:
+        said = _tool_word(each.get_name(), await awaited(each.guardrail_function(data)))
+        frame.note(_tool_fact(each.get_name(), said, job.call.id, is_input=False))
+        if said.behavior == "reject_content":
+            return said.message or ""
+        if said.behavior == "raise_exception":
+            return Tripped(each.get_name(), said.output_info)
+    return value
+
+
+class Tripped:
+    """An output guardrail of a tool stops the run, but not before what happened is written down."""
+
+    def __init__(self, name: str, info: Any) -> None:
+        self.name = name
+        self.info = info
+
+
+async def _judge_tool(
+    frame: Frame, job: Job, guardrails: Sequence[ToolInputGuardrail], data: ToolInputGuardrailData
+) -> str | None:
+    for each in guardrails:
+        name = each.get_name()
+        said = _tool_word(name, await awaited(each.guardrail_function(data)))
+        frame.note(_tool_fact(name, said, job.call.id, is_input=True))
+        if said.behavior == "reject_content":
+            return said.message or ""
+        if said.behavior == "raise_exception":
+            raise ToolInputGuardrailTripwireTriggered(
+                f"The guardrail '{name}' of tool '{job.tool.name}' stopped the run before the tool ran.",
+                GuardrailResult(name, GuardrailFunctionOutput(said.output_info, True), job.call.id),
+            )
+    return None
+
+
+def _tool_word(name: str, said: object) -> ToolGuardrailFunctionOutput:
+    if not isinstance(said, ToolGuardrailFunctionOutput) or said.behavior not in (
+        "allow",
+        "reject_content",
+        "raise_exception",
+    ):
+        raise UserError(f"Guardrail '{name}' returns a ToolGuardrailFunctionOutput, not a {type(said).__name__}.")
+    return said
+
+
+def _tool_fact(name: str, said: ToolGuardrailFunctionOutput, call: str, *, is_input: bool) -> GuardrailsJudged:
+    record = GuardrailRecord(name, said.behavior != "allow", _info(said.output_info))
+    return GuardrailsJudged("tool_input" if is_input else "tool_output", [record], call)

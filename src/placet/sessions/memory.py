@@ -1,0 +1,27 @@
+"""A session in this process' memory."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+from placet.codec import JsonObject
+
+
+class InMemorySession:
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self._items: list[JsonObject] = []
+
+    async def get_items(self, limit: int | None = None) -> list[JsonObject]:
+        found = self._items if limit is None else self._items[max(0, len(self._items) - limit) :]
+        return copy.deepcopy(found)
+
+    async def add_items(self, items: Sequence[JsonObject]) -> None:
+        self._items.extend(copy.deepcopy(list(items)))
+
+    async def pop_item(self) -> JsonObject | None:
+        return self._items.pop() if self._items else None
+
+    async def clear_session(self) -> None:
+        self._items.clear()

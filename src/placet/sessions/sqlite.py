@@ -1,0 +1,90 @@
+"""A session in an SQLite file (or in memory): one row an item, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from placet.codec import JsonObject, encode
+
+V = TypeVar("V")
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS placet_session_items (
+    position   INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id TEXT NOT NULL,
+    item       TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS placet_session_items_by_session ON placet_session_items (session_id, position);
+"""
+
+
+class SQLiteSession:
+    """`SQLiteSession("user-7", "chats.db")`; without a file it lives as long as the object."""
+
+    def __init__(self, session_id: str, db_path: str | Path = ":memory:") -> None:
+        self.session_id = session_id
+        self._lock = threading.Lock()
+        # One connection, used under the lock: an in-memory database would be lost with its connection.
+        self._connection = sqlite3.connect(db_path, check_same_thread=False, isolation_level=None, timeout=30)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.executescript(_SCHEMA)
+
+    async def get_items(self, limit: int | None = None) -> list[JsonObject]:
+        rows = await self._do(lambda db: self._newest(db, limit))
+        return [msgspec.json.decode(item) for (item,) in reversed(rows)]
+
+    async def add_items(self, items: Sequence[JsonObject]) -> None:
+        rows = [(self.session_id, encode(item).decode()) for item in items]
+        await self._do(lambda db: self._insert(db, rows))
+
+    async def pop_item(self) -> JsonObject | None:
+        row = await self._do(self._delete_newest)
+        return msgspec.json.decode(row[0]) if row is not None else None
+
+    async def clear_session(self) -> None:
+        await self._do(
+            lambda db: db.execute(
+                "DELETE FROM placet_session_items WHERE session_id = ?", (self.session_id,)
+            ).fetchall()
+        )
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    async def _do(self, work: Callable[[sqlite3.Connection], V]) -> V:
+        def locked() -> V:
+            with self._lock:
+                return work(self._connection)
+
+        return await asyncio.to_thread(locked)
+
+    def _newest(self, db: sqlite3.Connection, limit: int | None) -> list[tuple[str]]:
+        return db.execute(
+            "SELECT item FROM placet_session_items WHERE session_id = ? ORDER BY position DESC LIMIT ?",
+            (self.session_id, -1 if limit is None else limit),
+        ).fetchall()
+
+    def _insert(self, db: sqlite3.Connection, rows: list[tuple[str, str]]) -> None:
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            db.executemany("INSERT INTO placet_session_items (session_id, item) VALUES (?, ?)", rows)
+            db.execute("COMMIT")
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+
+    def _delete_newest(self, db: sqlite3.Connection) -> tuple[str] | None:
+        found: tuple[str] | None = db.execute(
+            "DELETE FROM placet_session_items WHERE position = "
+            "(SELECT MAX(position) FROM placet_session_items WHERE session_id = ?) RETURNING item",
+            (self.session_id,),
+        ).fetchone()
+        return found
