@@ -52,6 +52,12 @@ class Usage(msgspec.Struct, array_like=True):
         self.cached_tokens += other.cached_tokens
         self.reasoning_tokens += other.reasoning_tokens
 
+    def become(self, other: Usage) -> None:
+        """Take over the other's figures."""
+        self.requests = self.input_tokens = self.output_tokens = 0
+        self.total_tokens = self.cached_tokens = self.reasoning_tokens = 0
+        self.add(other)
+
 
 class Fact(msgspec.Struct, frozen=True, array_like=True):
     """The base of all facts."""
@@ -147,6 +153,9 @@ class CallHeld(Fact, frozen=True, tag="hold"):
     """A digest of the tool's parameters' schema and declared version, as they were when the person was asked."""
     why: str | None = None
     """Why a person is asked although no rule said so: a predicate that failed, a tool that changed, …"""
+    expires_at: float | None = None
+    """When the question ends by itself, if nobody has answered it."""
+    at_expiry: Literal["reject", "escalate"] | None = None
 
 
 class CallInDoubt(Fact, frozen=True, tag="doubt"):

@@ -5,16 +5,22 @@ Every adapter implements one of these and knows no other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from placet.codec import JsonObject
-from placet.core.log import Log
+import msgspec
+
+from placet.codec import Json, JsonObject
+from placet.core.index import RequestRow, RequestStatus, RunStatus
+from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.events import GrantMade
 from placet.items import ModelResponse
 from placet.model_settings import ModelSettings
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +101,14 @@ class Session(Protocol):
     async def clear_session(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lease:
     """The right to drive a run. A later epoch makes an earlier one void."""
 
     run_id: str
     epoch: int
+    live_until: float = math.inf
+    """On the monotonic clock: a driver that finds this in the past must not begin anything. Whoever renews moves it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +133,15 @@ class Store(Protocol):
         """The right to drive the run, for as long as `driver` lives; RunConflict when somebody else has it."""
         ...
 
-    async def release(self, lease: Lease) -> None: ...
+    async def release(self, lease: Lease, length: int) -> bool:
+        """Give the right back, if the log is as long as the driver thinks. False: it has grown: the driver goes on."""
+        ...
 
-    async def append(self, lease: Lease, log: Log, lines: Sequence[tuple[bytes, bytes]], run: RunFold) -> None:
-        """Add lines (each with the head after it) behind the end of `log`: all or none, PositionConflict if that is
-        not the end.
+    async def append(self, lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold) -> None:
+        """Add lines behind the end of `log`: all or none, PositionConflict if that is not the end.
 
-        `run` is the fold with the lines: indexes may be built from it.
+        Without a lease it is a decision (or the like) from outside, which the driver will find. With one that somebody
+        else has taken over: RunConflict. `run` is the fold with the lines: indexes may be built from it.
         """
         ...
 
@@ -146,3 +156,124 @@ class Store(Protocol):
     async def use_grant(self, grant: GrantMade, call_id: str) -> bool:
         """Count one use of a standing grant by this call, once however often it is asked; False when it is used up."""
         ...
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as a list shows it."""
+
+    id: str
+    agent: str
+    status: RunStatus
+    created_at: float
+    updated_at: float
+    length: int
+    turn: int = 0
+    session: str | None = None
+    final_output: Json = None
+    stopped: str | None = None
+    """What stopped the last drive, if an error did: the run can be resumed."""
+    started_by: str | None = None
+    is_driven: bool = False
+    """Somebody has the right to drive it at this moment."""
+    takeovers: int = 0
+    """How often somebody took the run over from a driver that was gone."""
+    is_parked: bool = False
+    """Taken over too often: nobody drives it until an operator says so."""
+    wake_at: float | None = None
+
+
+class Page(Generic[V]):
+    """Some rows, and where the next ones begin."""
+
+    __slots__ = ("cursor", "rows")
+
+    def __init__(self, rows: list[V], cursor: str | None) -> None:
+        self.rows = rows
+        self.cursor = cursor
+
+
+class RequestQuery(msgspec.Struct, frozen=True, kw_only=True):
+    status: RequestStatus | None = "pending"
+    run_id: str | None = None
+    agent: str | None = None
+    tool: str | None = None
+    cursor: str | None = None
+    limit: int = 50
+
+
+class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
+    status: RunStatus | None = None
+    agent: str | None = None
+    cursor: str | None = None
+    limit: int = 50
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator's «not now»: nothing that it covers starts while it stands, approved or not."""
+
+    kind: Literal["run", "agent", "tool"]
+    name: str
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class FeedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One append, in the order in which the store took them, across all runs."""
+
+    sequence: int
+    run_id: str
+    position: int
+    text: bytes
+
+
+class DeskStore(Store, Protocol):
+    """A store that many processes share: what a desk and an engine need beyond driving one run."""
+
+    async def requests(self, query: RequestQuery) -> Page[RequestRow]:
+        """Oldest first; a page costs the same however many wait."""
+        ...
+
+    async def request(self, request_id: str) -> RequestRow | None: ...
+
+    async def runs(self, query: RunQuery) -> Page[RunRow]:
+        """Newest first."""
+        ...
+
+    async def run(self, run_id: str) -> RunRow | None: ...
+
+    async def runnable(self, now: float, limit: int) -> list[str]:
+        """Runs that have something to do (news, or a time that has come) and that nobody drives, longest waiting first."""
+        ...
+
+    async def park(self, run_id: str, *, parked: bool) -> None:
+        """Take a run out of `runnable`, or put it back with its take-overs forgotten."""
+        ...
+
+    async def put_hold(self, hold: Hold) -> None: ...
+
+    async def remove_hold(self, kind: str, name: str) -> bool:
+        """Whether there was one. Every run that has something to do and waited for it is runnable again."""
+        ...
+
+    async def holds(self) -> list[Hold]: ...
+
+    async def grants(self) -> list[GrantMade]: ...
+
+    async def revoke_grant(self, grant_id: str) -> bool: ...
+
+    async def feed(self, after: int, limit: int = 500) -> list[FeedEntry]: ...
+
+    async def wait_for_news(self, after: int, timeout: float) -> bool:
+        """Wait until the feed has grown beyond `after`, in any process, or until the time is over."""
+        ...
+
+    async def delete(self, run_id: str) -> bool:
+        """Forget a run and all that is indexed of it. RunConflict while somebody drives it."""
+        ...
+
+    async def purge(self, ended_before: float, limit: int = 1000) -> int:
+        """Forget runs that ended before that time; how many."""
+        ...
+
+    async def close(self) -> None: ...

@@ -55,7 +55,7 @@ class RunState(Generic[T]):
         delivery, server_id = delivery_of(conversation_id, previous_response_id, auto_previous_response_id)
         started = RunStarted(starting_agent.address, as_input(original_input), max_turns, delivery, server_id)
         self._log = new_log()
-        self._log.append(*self._log.next_line(round(clock.now(), 3), [started]))
+        self._log.append(self._log.next_line(round(clock.now(), 3), [started]))
         self._run = fold([started])
         self._context = context
         self._graph = AgentGraph(starting_agent)
@@ -201,7 +201,7 @@ class RunState(Generic[T]):
         for line in self._log.lines:
             log.adopt(line)
         forked = RunForked(self.run_id)
-        log.append(*log.next_line(round(self._clock.now(), 3), [forked]))
+        log.append(log.next_line(round(self._clock.now(), 3), [forked]))
         run = self._run.copy()
         if not run.has_ended:
             fold([forked], into=run)

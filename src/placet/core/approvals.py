@@ -105,6 +105,18 @@ class Ledger:
                 twin._staged_grants = self._staged_grants
         return twin
 
+    def become(self, other: Ledger) -> None:
+        """Take over what the other knows from its log; what is staged here stays, unless the log has decided it."""
+        with self._lock:
+            self._entries = {**other._entries, **{c: e for c, e in self._entries.items() if e.agent == ANY_AGENT}}
+            self._by_label = other._by_label
+            self._open = other._open
+            self._grants = other._grants
+            self._uses = other._uses
+            self._staged = {call: word for call, word in self._staged.items() if call in self._open}
+            known = {grant.id for grant in other._grants}
+            self._staged_grants = tuple(grant for grant in self._staged_grants if grant.id not in known)
+
     # -- writing: from the log --------------------------------------------------------------------------------------
 
     def ask(self, entry: Entry) -> None:

@@ -19,7 +19,6 @@ from placet.events import (
     CallsAllowed,
     CallsDeferred,
     CallsStarted,
-    Fact,
     InChild,
     Record,
     RequestSent,
@@ -28,6 +27,15 @@ from placet.events import (
 
 _record_decoder = msgspec.json.Decoder(Record)
 _WITHOUT_PAYLOAD = (RequestSent, CallsAllowed, CallsDeferred, CallsStarted, TurnLimitSet)
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One append: its text as it is stored, the chain's head after it, and what it says."""
+
+    text: bytes
+    head: bytes
+    at: float
+    facts: Sequence[AnyFact]
 
 
 class Log:
@@ -47,27 +55,38 @@ class Log:
     def copy(self) -> Log:
         return Log(self.run_id, self.key, self.head, self.lines)
 
-    def next_line(self, at: float, facts: Sequence[AnyFact]) -> tuple[bytes, bytes]:
-        """The line that would hold these facts after the last one, and the head that the chain would have then."""
+    def next_line(self, at: float, facts: Sequence[AnyFact]) -> Line:
+        """The line that would hold these facts after the last one."""
         texts = [encode(fact) for fact in facts]
-        line = b"[" + encode(at) + b",[" + b",".join(texts) + b"]]"
-        return line, self._head_after(len(self.lines), at, facts, texts)
+        text = b"[" + encode(at) + b",[" + b",".join(texts) + b"]]"
+        return Line(text, self._head_after(at, facts, texts), at, facts)
 
-    def append(self, line: bytes, head: bytes) -> None:
-        self.lines.append(line)
-        self.head = head
+    def append(self, line: Line) -> None:
+        self.lines.append(line.text)
+        self.head = line.head
 
-    def adopt(self, line: bytes) -> None:
+    def adopt(self, text: bytes) -> Line:
         """Append a line of another log: it gets a place in this one's chain."""
-        record = read_line(line)
-        self.append(line, self._head_after(len(self), record.at, record.facts, [encode(fact) for fact in record.facts]))
+        record = read_line(text)
+        texts = [encode(fact) for fact in record.facts]
+        line = Line(text, self._head_after(record.at, record.facts, texts), record.at, record.facts)
+        self.append(line)
+        return line
 
     def starts_with(self, other: Log) -> bool:
         return len(other) <= len(self) and self.lines[: len(other)] == other.lines
 
-    def _head_after(self, position: int, at: float, facts: Sequence[Fact], texts: Sequence[bytes]) -> bytes:
+    def verify(self) -> bool:
+        """Whether the head is the one that the lines give: finds changed, reordered, added and missing lines."""
+        walker = Log(self.run_id, self.key)
+        for text in self.lines:
+            walker.adopt(text)
+        return walker.head == self.head
+
+    def _head_after(self, at: float, facts: Sequence[AnyFact], texts: Sequence[bytes]) -> bytes:
         chain = hashlib.blake2b(self.head, digest_size=32)
         chain.update(encode(at))
+        position = len(self.lines)
         for index, (fact, text) in enumerate(zip(facts, texts, strict=True)):
             bare = fact.fact if isinstance(fact, InChild) else fact
             chain.update(b"|" + (text if isinstance(bare, _WITHOUT_PAYLOAD) else self._leaf(position, index, text)))
@@ -76,13 +95,6 @@ class Log:
     def _leaf(self, position: int, index: int, text: bytes) -> bytes:
         salt = hashlib.blake2b(b"%d.%d" % (position, index), key=self.key, digest_size=16).digest()
         return hashlib.blake2b(text, key=salt, digest_size=32).digest()
-
-    def verify(self) -> bool:
-        """Whether the head is the one that the lines give: finds changed, reordered, added and missing lines."""
-        walker = Log(self.run_id, self.key)
-        for line in self.lines:
-            walker.adopt(line)
-        return walker.head == self.head
 
 
 def read_line(line: bytes | msgspec.Raw) -> Record:

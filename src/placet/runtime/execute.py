@@ -29,6 +29,7 @@ from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.gating import digest_now
 from placet.runtime.guarding import Tripped, judge_call, judge_result
 from placet.runtime.handing_over import hand_over
+from placet.runtime.journal import Overtaken
 from placet.runtime.nested import run_nested
 from placet.runtime.output import as_tool_output
 from placet.tool import CannotTell, DidNotHappen, Happened, default_tool_error_function
@@ -149,6 +150,8 @@ async def _work(frame: Frame, job: Job) -> None:
             if job.call.id not in frame.run.children:
                 frame.note(CallsStarted([job.call.id]))
                 await frame.journal.commit()
+    except Overtaken:
+        frame.at_work.discard(job.call.id)  # it was not claimed: the loop looks at it again
     except BaseException as error:  # noqa: BLE001  # the drive raises it, once the siblings are done
         frame.failures.append(error)
         frame.at_work.difference_update(waiting.call.id for waiting in frame.queue)

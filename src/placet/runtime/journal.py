@@ -14,8 +14,25 @@ from placet.clock import Clock
 from placet.core.fold import apply, fold
 from placet.core.log import Log, read_line
 from placet.core.state import RunFold
-from placet.errors import LimitExceeded
-from placet.events import AnyFact, InChild, PlainFact
+from placet.errors import LimitExceeded, PositionConflict, RunConflict
+from placet.events import (
+    AgentChanged,
+    AnyFact,
+    CallEnded,
+    CallInDoubt,
+    GuardrailsJudged,
+    HistoryRewritten,
+    InChild,
+    InputAdded,
+    PlainFact,
+    RequestLost,
+    RequestRefused,
+    RequestSettled,
+    ResponseReceived,
+    ResponseUnusable,
+    RunStarted,
+    SessionWritten,
+)
 from placet.ports import Lease, Store
 
 
@@ -61,21 +78,96 @@ class Journal:
                     tell(facts)
 
     async def _append(self, facts: list[AnyFact]) -> None:
-        line, head = self.log.next_line(self.now(), facts)
-        self._bytes += len(line)
+        line = self.log.next_line(self.now(), facts)
         try:
-            if self._bytes > self._max_bytes:
-                raise LimitExceeded(
-                    f"The run's log would grow over its limit of {self._max_bytes} bytes (RunConfig.limits.log)."
-                )
-            await self.store.append(self.lease, self.log, [(line, head)], self.run)
+            self._check_size(len(line.text))
+            await self.store.append(self.lease, self.log, [line], self.run)
+        except PositionConflict:
+            await self._catch_up(facts)
         except BaseException:
-            # Nobody knows whether the line was written. What is certain is the log as it was, so the fold goes back
-            # to that.
+            # Nobody knows whether the line was written. Certain is the log as it was: the fold goes back to that.
             self._noted.clear()
-            self.run = fold_log(self.log)
+            self._refold()
             raise
-        self.log.append(line, head)
+        else:
+            self._bytes += len(line.text)
+            self.log.append(line)
+
+    def _check_size(self, more: int) -> None:
+        if self._bytes + more > self._max_bytes:
+            raise LimitExceeded(
+                f"The run's log would grow over its limit of {self._max_bytes} bytes (RunConfig.limits.log)."
+            )
+
+    async def _catch_up(self, facts: list[AnyFact]) -> None:
+        """Somebody decided something meanwhile. Take it in, keep what has happened, and have the next step judged anew.
+
+        What was only announced (a request, claims) has not been done yet: it is dropped, and Overtaken tells the loop.
+        """
+        stored = await self.store.load(self.log.run_id)
+        if (
+            stored is None
+            or stored.log is None
+            or not stored.log.starts_with(self.log)
+            or len(stored.log) == len(self.log)
+        ):
+            raise RunConflict(
+                f"Run {self.log.run_id} was changed by somebody else: its log is not the one that was driven."
+            )
+        self._go_to(stored.log)
+        self._noted.clear()
+        self.note_all([fact for fact in facts if isinstance(_bare(fact), _HAPPENED)])
+        if self._noted:
+            kept, self._noted = self._noted, []
+            await self._append(kept)
+        raise Overtaken
+
+    async def refresh(self) -> None:
+        """Take in what others appended since this drive last looked."""
+        stored = await self.store.load(self.log.run_id)
+        if stored is not None and stored.log is not None and stored.log.starts_with(self.log):
+            self._go_to(stored.log)
+
+    def _go_to(self, log: Log) -> None:
+        self.log = log
+        self._bytes = sum(map(len, log.lines))
+        self._refold()
+
+    def _refold(self) -> None:
+        """Fold the log anew. The ledger and the usage that contexts hold stay the same objects."""
+        fresh, old = fold_log(self.log), self.run
+        old.ledger.become(fresh.ledger)
+        old.usage.become(fresh.usage)
+        fresh.usage = old.usage
+        for member in fresh.family():
+            member.ledger = old.ledger
+        self.run = fresh
+
+
+_HAPPENED = (
+    RunStarted,
+    RequestRefused,
+    RequestLost,
+    RequestSettled,
+    ResponseReceived,
+    ResponseUnusable,
+    CallEnded,
+    CallInDoubt,
+    GuardrailsJudged,
+    SessionWritten,
+    AgentChanged,
+    HistoryRewritten,
+    InputAdded,
+)
+"""Facts about what cannot be undone: they are kept when the log turns out to have grown in between."""
+
+
+class Overtaken(Exception):
+    """The log grew while something was about to be done: the loop looks again before it is."""
+
+
+def _bare(fact: AnyFact) -> PlainFact:
+    return fact.fact if isinstance(fact, InChild) else fact
 
 
 def fold_log(log: Log) -> RunFold:

@@ -17,6 +17,7 @@ from placet.core.next_step import (
     RecoverCalls,
     ReportTripwire,
     SettleRequest,
+    Step,
     Stop,
     WaitForPeople,
     next_step,
@@ -34,6 +35,7 @@ from placet.runtime.execute import (
 from placet.runtime.frame import Frame
 from placet.runtime.gating import absorb_decisions, decide_by_grants, gate_calls
 from placet.runtime.guarding import judge_input_late, report_tripwire
+from placet.runtime.journal import Overtaken
 from placet.runtime.model_call import ask_model, settle_request
 from placet.runtime.session_writing import write_session
 
@@ -42,36 +44,48 @@ async def drive(frame: Frame) -> None:
     """Go on until the run has ended or everything that could go on waits for people."""
     await judge_input_late(frame)
     await decide_by_grants(frame)
-    while True:
-        await absorb_decisions(frame)
-        _raise_failures(frame)
-        match next_step(frame.run, frame.at_work):
-            case GateCalls(calls):
-                await gate_calls(frame, calls)
-            case AdvanceCalls(runnable, concludable):
-                await conclude_calls(frame, concludable)
-                await start_calls(frame, runnable)
-            case AwaitBodies():
-                await await_bodies(frame)
-            case RecoverCalls(calls):
-                await recover_calls(frame, calls)
-            case JudgeTurn() | AskModel() | SettleRequest() if frame.stop_after_turn:
-                return await frame.journal.commit()
-            case JudgeTurn():
-                await judge_turn(frame)
-            case AskModel():
-                await ask_model(frame)
-            case SettleRequest():
-                await settle_request(frame)
-            case ConcludeRun():
-                await conclude_run(frame)
-            case ReportTripwire(guardrail):
-                raise report_tripwire(guardrail)
-            case WaitForPeople() | Stop():
-                await write_session(frame)
-                return await frame.journal.commit()
-            case never:
-                assert_never(never)
+    is_over = False
+    while not is_over:
+        try:
+            await absorb_decisions(frame)
+            _raise_failures(frame)
+            is_over = await take(next_step(frame.run, frame.at_work), frame)
+        except Overtaken:  # somebody decided something in between: look again
+            continue
+
+
+async def take(step: Step, frame: Frame) -> bool:
+    """Have one step done. True when there is none left to take."""
+    match step:
+        case GateCalls(calls):
+            await gate_calls(frame, calls)
+        case AdvanceCalls(runnable, concludable):
+            await conclude_calls(frame, concludable)
+            await start_calls(frame, runnable)
+        case AwaitBodies():
+            await await_bodies(frame)
+        case RecoverCalls(calls):
+            await recover_calls(frame, calls)
+        case JudgeTurn() | AskModel() | SettleRequest() if frame.stop_after_turn:
+            await frame.journal.commit()
+            return True
+        case JudgeTurn():
+            await judge_turn(frame)
+        case AskModel():
+            await ask_model(frame)
+        case SettleRequest():
+            await settle_request(frame)
+        case ConcludeRun():
+            await conclude_run(frame)
+        case ReportTripwire(guardrail):
+            raise report_tripwire(guardrail)
+        case WaitForPeople() | Stop():
+            await write_session(frame)
+            await frame.journal.commit()
+            return True
+        case never:
+            assert_never(never)
+    return False
 
 
 def _raise_failures(frame: Frame) -> None:

@@ -93,7 +93,7 @@ async def _prepare(frame: Frame) -> ModelRequest:
 
 
 async def _filtered(frame: Frame, prompt: str | None) -> tuple[list[JsonObject], str | None, Outgoing]:
-    """What goes out, after the configuration's filter. Where the server keeps the history, no output may be left out."""
+    """What goes out, after the configuration's filter. Where the server keeps the history, outputs stay in."""
     out = outgoing(frame.run)
     chosen = frame.config.call_model_input_filter
     if chosen is None:
@@ -110,7 +110,7 @@ async def _filtered(frame: Frame, prompt: str | None) -> tuple[list[JsonObject],
     missing = _output_labels(out.items) - _output_labels(items)
     if missing:
         raise UserError(
-            f"call_model_input_filter left out the output of {sorted(missing)}, which the server waits for: keep outputs."
+            f"call_model_input_filter left out the output of {sorted(missing)}, which the server waits for."
         )
     return items, kept.instructions, out
 

@@ -67,10 +67,7 @@ async def _hand_over(journal: Journal, log: Log) -> None:
     if not missing:
         return
     ahead = journal.log.copy()
-    lines: list[tuple[bytes, bytes]] = []
-    for line in missing:
-        ahead.adopt(line)
-        lines.append((line, ahead.head))
+    lines = [ahead.adopt(text) for text in missing]
     await journal.store.append(journal.lease, journal.log, lines, journal.run)
     journal.log = ahead
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
@@ -170,6 +171,11 @@ async def _carry_out(order: Order, streaming: RunResultStreaming | None) -> RunR
             _connect(streaming, frame)
         try:
             await _drive(frame, order, is_new=state is None)
+            while not await order.store.release(
+                lease, len(journal.log)
+            ):  # somebody decided something at the last moment
+                await journal.refresh()
+                await drive_safely(frame)
         except BaseException as error:
             _attach_state(error, frame)
             raise
@@ -178,7 +184,7 @@ async def _carry_out(order: Order, streaming: RunResultStreaming | None) -> RunR
                 streaming.adopt(result_of(frame))
         return result_of(frame)
     finally:
-        await order.store.release(lease)
+        await order.store.release(lease, sys.maxsize)
 
 
 class _Driver:

@@ -12,10 +12,10 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from placet.core.log import Log, read_line
+from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import PositionConflict, RunConflict
-from placet.events import GrantMade, InChild
+from placet.events import GrantMade, GrantRevoked, InChild
 from placet.ports import Lease, StoredRun
 
 
@@ -59,30 +59,36 @@ class MemoryStore:
             self._leases[run_id] = (lease, weakref.ref(driver))
             return lease
 
-    async def release(self, lease: Lease) -> None:
-        with self._lock:
-            held = self._leases.get(lease.run_id)
-            if held is not None and held[0] == lease:
-                del self._leases[lease.run_id]
-            self._shrink()
-
-    async def append(self, lease: Lease, log: Log, lines: Sequence[tuple[bytes, bytes]], run: RunFold) -> None:
+    async def release(self, lease: Lease, length: int) -> bool:
         with self._lock:
             held = self._leases.get(lease.run_id)
             if held is None or held[0] != lease:
-                raise RunConflict(f"Run {lease.run_id} was taken over by somebody else.")
+                return True
             known = self._waiting.get(lease.run_id)
+            if known is not None and len(known) > length:
+                return False
+            del self._leases[lease.run_id]
+            self._shrink()
+            return True
+
+    async def append(self, lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold) -> None:
+        with self._lock:
+            if lease is not None:
+                held = self._leases.get(log.run_id)
+                if held is None or held[0] != lease:
+                    raise RunConflict(f"Run {log.run_id} was taken over by somebody else.")
+            known = self._waiting.get(log.run_id)
             length = len(known) if known is not None else 0
-            if lease.run_id in self._ended or length != len(log):
-                raise PositionConflict(f"Run {lease.run_id} stands at {length}: nothing can be appended at {len(log)}.")
+            if log.run_id in self._ended or length != len(log):
+                raise PositionConflict(f"Run {log.run_id} stands at {length}: nothing can be appended at {len(log)}.")
             if known is None:
-                known = self._waiting[lease.run_id] = Log(log.run_id, log.key)
-            for line, head in lines:
-                known.append(line, head)
-                self._count(lease.run_id, len(line))
+                known = self._waiting[log.run_id] = Log(log.run_id, log.key)
+            for line in lines:
+                known.append(line)
+                self._count(log.run_id, len(line.text))
                 self._keep_standing_grants(line)
             if run.session is not None:
-                self._note_session(lease.run_id, run)
+                self._note_session(log.run_id, run)
             if run.has_ended:
                 self._remember_end(known, run)
 
@@ -109,13 +115,13 @@ class MemoryStore:
             users.add(call_id)
             return True
 
-    def _keep_standing_grants(self, line: bytes) -> None:
-        if b'"grant"' not in line:
-            return
-        for fact in read_line(line).facts:
+    def _keep_standing_grants(self, line: Line) -> None:
+        for fact in line.facts:
             bare = fact.fact if isinstance(fact, InChild) else fact
             if isinstance(bare, GrantMade) and bare.scope == "agent":
                 self._grants[bare.id] = bare
+            elif isinstance(bare, GrantRevoked):
+                self._grants.pop(bare.id, None)
 
     def _remember_end(self, log: Log, run: RunFold) -> None:
         outline = run.copy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from placet.core.log import Log
+from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
 from placet.events import GrantMade
@@ -33,7 +33,7 @@ class CrashingStore:
     def crash_at(self, append: int, when: Literal["before", "after"]) -> None:
         self._countdown, self._when = append, when
 
-    async def append(self, lease: Lease, log: Log, lines: Sequence[tuple[bytes, bytes]], run: RunFold) -> None:
+    async def append(self, lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold) -> None:
         self.appends += 1
         if self._countdown is not None:
             self._countdown -= 1
@@ -50,8 +50,8 @@ class CrashingStore:
     async def lease(self, run_id: str, driver: object) -> Lease:
         return await self._inner.lease(run_id, driver)
 
-    async def release(self, lease: Lease) -> None:
-        await self._inner.release(lease)
+    async def release(self, lease: Lease, length: int) -> bool:
+        return await self._inner.release(lease, length)
 
     async def waiting_on(self, session_id: str) -> str | None:
         return await self._inner.waiting_on(session_id)

@@ -1,0 +1,121 @@
+"""What stores index: the questions that wait, derived from the facts that are appended. The logs can rebuild it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from placet.core.log import Line
+from placet.core.state import RunFold
+from placet.events import CallEnded, CallHeld, CallInDoubt, DecisionMade, DecisionRevoked, InChild, PlainFact
+from placet.ids import request_id
+
+RequestStatus: TypeAlias = Literal["pending", "approved", "rejected", "edited", "answered", "closed"]
+"""`closed`: the question ended without an answer: expired, superseded, cancelled, or asked anew in another form."""
+
+RunStatus: TypeAlias = Literal["running", "waiting", "ended"]
+
+_STATUS_OF: dict[str, RequestStatus] = {
+    "approve": "approved",
+    "reject": "rejected",
+    "edit": "edited",
+    "respond": "answered",
+}
+
+
+class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One question to a person."""
+
+    id: str
+    run_id: str
+    call: str
+    """The call's local id."""
+    number: int
+    """Which question about the call this is."""
+    kind: Literal["approval", "in_doubt"]
+    agent: str
+    tool: str
+    arguments: str
+    digest: str
+    created_at: float
+    why: str | None = None
+    expires_at: float | None = None
+    status: RequestStatus = "pending"
+    decided_by: str | None = None
+    decided_at: float | None = None
+    reason: str | None = None
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A question was asked; an open one about the same call is closed by it."""
+
+    row: RequestRow
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """The open question about a call has ended."""
+
+    call: str
+    status: RequestStatus
+    by: str | None = None
+    at: float | None = None
+    reason: str | None = None
+
+
+class Reopened(msgspec.Struct, frozen=True):
+    """The last question about a call is open again: its decision was revoked."""
+
+    call: str
+
+
+RequestChange: TypeAlias = Opened | Closed | Reopened
+
+
+def request_changes(run_id: str, lines: Sequence[Line], run: RunFold) -> list[RequestChange]:
+    """What appending these lines does to the questions of the run, in order. `run` is the fold with the lines."""
+    return [change for line in lines for fact in line.facts for change in _changes(run_id, line.at, _bare(fact), run)]
+
+
+def _bare(fact: PlainFact | InChild) -> PlainFact:
+    return fact.fact if isinstance(fact, InChild) else fact
+
+
+def _changes(run_id: str, at: float, fact: PlainFact, run: RunFold) -> Iterator[RequestChange]:
+    match fact:
+        case CallHeld() | CallInDoubt():
+            yield Opened(_row(run_id, at, fact, run))
+        case DecisionMade():
+            yield Closed(fact.call, _STATUS_OF[fact.verdict], fact.by, fact.at, fact.reason)
+        case DecisionRevoked():
+            yield Reopened(fact.call)
+        case CallEnded() if run.ledger.entry(fact.call) is not None:
+            yield Closed(fact.call, "closed", None, at)
+        case _:
+            pass
+
+
+def _row(run_id: str, at: float, fact: CallHeld | CallInDoubt, run: RunFold) -> RequestRow:
+    entry = run.ledger.entry(fact.call)
+    assert entry is not None, "what is asked about is in the ledger"
+    return RequestRow(
+        id=request_id(run_id, fact.call, entry.request),
+        run_id=run_id,
+        call=fact.call,
+        number=entry.request,
+        kind="in_doubt" if isinstance(fact, CallInDoubt) else "approval",
+        agent=entry.agent,
+        tool=entry.name,
+        arguments=entry.arguments,
+        digest=fact.digest,
+        created_at=at,
+        why=fact.why,
+        expires_at=fact.expires_at if isinstance(fact, CallHeld) else None,
+    )
+
+
+def run_status(run: RunFold) -> RunStatus:
+    if run.has_ended:
+        return "ended"
+    return "waiting" if run.ledger.open_entries() else "running"
