@@ -243,7 +243,7 @@ class DeskStore(Store, Protocol):
     async def run(self, run_id: str) -> RunRow | None: ...
 
     async def runnable(self, now: float, limit: int) -> list[str]:
-        """Runs that have something to do (news, or a time that has come) and that nobody drives, longest waiting first."""
+        """Runs with something to do (news, or a time that has come) that nobody drives, longest waiting first."""
         ...
 
     async def park(self, run_id: str, *, parked: bool) -> None:
@@ -264,7 +264,7 @@ class DeskStore(Store, Protocol):
 
     async def feed(self, after: int, limit: int = 500) -> list[FeedEntry]: ...
 
-    async def wait_for_news(self, after: int, timeout: float) -> bool:
+    async def wait_for_news(self, after: int, seconds: float) -> bool:
         """Wait until the feed has grown beyond `after`, in any process, or until the time is over."""
         ...
 
