@@ -74,6 +74,10 @@ class RunStarted(Fact, frozen=True, tag="start"):
     session: str | None = None
     session_length: int = 0
     """How many items of the input came out of the session."""
+    context: JsonObject | None = None
+    """The user's context, where it is a mapping and the run is to be driven by whoever comes."""
+    by: str | None = None
+    """Who started the run."""
 
 
 class RunForked(Fact, frozen=True, tag="fork"):
@@ -278,6 +282,30 @@ class RunStopped(Fact, frozen=True, tag="stop"):
     message: str
 
 
+class CancelAsked(Fact, frozen=True, tag="cancel"):
+    """Somebody wants the run to end. Whoever drives it ends what is open and then the run."""
+
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class RunCancelled(Fact, frozen=True, tag="cancelled"):
+    """The end of a run that somebody cancelled."""
+
+
+class ContextSaved(Fact, frozen=True, tag="context"):
+    """The user's context as it stood, for the next drive."""
+
+    value: JsonObject
+
+
+class QuestionEscalated(Fact, frozen=True, tag="escalate"):
+    """Nobody answered in time, and the question goes to others: it waits on, without a deadline."""
+
+    call: str
+
+
 class RunEnded(Fact, frozen=True, tag="final"):
     output: Json
 
@@ -316,6 +344,10 @@ PlainFact: TypeAlias = (
     | AgentChanged
     | HistoryRewritten
     | RunStopped
+    | CancelAsked
+    | RunCancelled
+    | ContextSaved
+    | QuestionEscalated
     | RunEnded
 )
 AnyFact: TypeAlias = PlainFact | InChild

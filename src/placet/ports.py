@@ -122,6 +122,16 @@ class StoredRun:
     """What is left of an ended run whose log is gone: its result and its decisions."""
 
 
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator's «not now»: nothing that it covers starts while it stands, approved or not."""
+
+    kind: Literal["run", "agent", "tool"]
+    name: str
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
 class Store(Protocol):
     """Keeps logs. «Correct» is what `placet.testing.StoreContract` says."""
 
@@ -147,6 +157,10 @@ class Store(Protocol):
 
     async def waiting_on(self, session_id: str) -> str | None:
         """The run that waits for people on this session, if there is one."""
+        ...
+
+    async def holds(self) -> Sequence[Hold]:
+        """What operators hold back at this moment."""
         ...
 
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
@@ -208,16 +222,6 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """An operator's «not now»: nothing that it covers starts while it stands, approved or not."""
-
-    kind: Literal["run", "agent", "tool"]
-    name: str
-    by: str | None
-    at: float
-    reason: str | None = None
-
-
 class FeedEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One append, in the order in which the store took them, across all runs."""
 
@@ -255,8 +259,6 @@ class DeskStore(Store, Protocol):
     async def remove_hold(self, kind: str, name: str) -> bool:
         """Whether there was one. Every run that has something to do and waited for it is runnable again."""
         ...
-
-    async def holds(self) -> list[Hold]: ...
 
     async def grants(self) -> list[GrantMade]: ...
 

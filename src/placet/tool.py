@@ -73,6 +73,11 @@ class FunctionTool:
     recovery: Recovery = "ask"
     version: str | None = None
     """Part of what is approved: a new version asks anew."""
+    decide_within: float | None = None
+    """Seconds in which a person must decide; then `at_deadline` says what becomes of the question."""
+    at_deadline: Literal["reject", "escalate"] = "reject"
+    approval_valid_for: float | None = None
+    """Seconds for which an approval can be used; then a person is asked anew."""
     tool_input_guardrails: Sequence[ToolInputGuardrail] = ()
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = ()
     check_arguments: Callable[[JsonObject], str | None] | None = field(default=None, repr=False)
@@ -88,6 +93,8 @@ class FunctionTool:
             )
         if self.recovery not in ("ask", "retry") and not callable(self.recovery):
             raise UserError(f"Tool '{self.name}': recovery is 'ask', 'retry' or a function, not {self.recovery!r}.")
+        if self.at_deadline not in ("reject", "escalate"):
+            raise UserError(f"Tool '{self.name}': at_deadline is 'reject' or 'escalate', not {self.at_deadline!r}.")
         if self.timeout is not None and not self.timeout > 0:
             raise UserError(f"Tool '{self.name}': timeout is a number of seconds above 0, not {self.timeout!r}.")
 
@@ -142,6 +149,9 @@ def function_tool(
     timeout: float | None = None,
     recovery: Recovery = "ask",
     version: str | None = None,
+    decide_within: float | None = None,
+    at_deadline: Literal["reject", "escalate"] = "reject",
+    approval_valid_for: float | None = None,
     tool_input_guardrails: Sequence[ToolInputGuardrail] = (),
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = (),
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
@@ -162,6 +172,9 @@ def function_tool(
     timeout: float | None = None,
     recovery: Recovery = "ask",
     version: str | None = None,
+    decide_within: float | None = None,
+    at_deadline: Literal["reject", "escalate"] = "reject",
+    approval_valid_for: float | None = None,
     tool_input_guardrails: Sequence[ToolInputGuardrail] = (),
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = (),
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
@@ -214,6 +227,9 @@ def function_tool(
             failure_error_function=failure_error_function,
             recovery=recovery,
             version=version,
+            decide_within=decide_within,
+            at_deadline=at_deadline,
+            approval_valid_for=approval_valid_for,
             tool_input_guardrails=tool_input_guardrails,
             tool_output_guardrails=tool_output_guardrails,
             check_arguments=check,

@@ -74,6 +74,8 @@ def _run_started(run: RunFold, fact: e.RunStarted) -> None:
     run.delivery = fact.delivery
     run.server_id = fact.server_id
     run.session = fact.session
+    run.context = fact.context
+    run.started_by = fact.by
     run.session_written = fact.session_length
     _add_input(run, as_items(fact.input))
     run.input_length = len(run.history)
@@ -118,6 +120,28 @@ def _history_rewritten(run: RunFold, fact: e.HistoryRewritten) -> None:
 
 def _run_stopped(run: RunFold, fact: e.RunStopped) -> None:
     run.stopped = (fact.code, fact.message)
+
+
+def _cancel_asked(run: RunFold, fact: e.CancelAsked) -> None:
+    run.cancel_asked = run.cancel_asked or fact
+
+
+def _run_cancelled(run: RunFold, _fact: e.RunCancelled) -> None:
+    if run.open_calls:
+        raise IllegalTransition("A run cannot end while a call has no output.")
+    run.has_ended = True
+    run.stopped = None
+
+
+def _context_saved(run: RunFold, fact: e.ContextSaved) -> None:
+    run.context = fact.value
+
+
+def _question_escalated(run: RunFold, fact: e.QuestionEscalated) -> None:
+    call = _call(run, fact.call)
+    if call.status is not Status.HELD:
+        raise IllegalTransition(f"Call {call.id} does not wait: nothing can be escalated.")
+    call.expires_at = call.at_expiry = None
 
 
 def _run_ended(run: RunFold, fact: e.RunEnded) -> None:
@@ -279,6 +303,8 @@ def _ask_about(run: RunFold, fact: e.CallHeld | e.CallInDoubt, move: Move) -> No
     call.request += 1
     call.digest = fact.digest
     call.why = fact.why
+    call.expires_at = fact.expires_at if isinstance(fact, e.CallHeld) else None
+    call.at_expiry = fact.at_expiry if isinstance(fact, e.CallHeld) else None
     call.decision = None
     run.ledger.ask(
         Entry(
@@ -385,6 +411,10 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.SessionWritten: _session_written,
     e.HistoryRewritten: _history_rewritten,
     e.RunStopped: _run_stopped,
+    e.CancelAsked: _cancel_asked,
+    e.RunCancelled: _run_cancelled,
+    e.ContextSaved: _context_saved,
+    e.QuestionEscalated: _question_escalated,
     e.RunEnded: _run_ended,
     e.RequestSent: _request_sent,
     e.RequestRefused: _request_refused,

@@ -67,6 +67,11 @@ class WaitForPeople:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelRun:
+    """Somebody asked for it: end what is open, each call with an output, and then the run."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReportTripwire:
     """An input guardrail stopped the run: nothing more happens in it."""
 
@@ -88,20 +93,23 @@ Step: TypeAlias = (
     | JudgeTurn
     | ConcludeRun
     | WaitForPeople
+    | CancelRun
     | ReportTripwire
     | Stop
 )
 NOBODY: AbstractSet[str] = frozenset()
 
 
-def next_step(run: RunFold, at_work: AbstractSet[str] = NOBODY) -> Step:
-    """`at_work` names the calls whose bodies are running in the process that asks."""
+def next_step(run: RunFold, at_work: AbstractSet[str] = NOBODY, set_aside: AbstractSet[str] = NOBODY) -> Step:
+    """`at_work`: the calls whose bodies run in the process that asks. `set_aside`: those that an operator holds."""
     if run.has_ended:
         return Stop()
+    if run.cancel_asked is not None and not at_work:
+        return CancelRun()
     if run.tripped is not None:
         return ReportTripwire(run.tripped)
     if run.open_calls:
-        return _within_turn(run, at_work)
+        return _within_turn(run, at_work, set_aside)
     if run.request != "none":
         return SettleRequest() if run.delivery == "conversation" else AskModel()
     if run.calls:
@@ -111,8 +119,9 @@ def next_step(run: RunFold, at_work: AbstractSet[str] = NOBODY) -> Step:
     return ConcludeRun()
 
 
-def _within_turn(run: RunFold, at_work: AbstractSet[str]) -> Step:
+def _within_turn(run: RunFold, at_work: AbstractSet[str], set_aside: AbstractSet[str]) -> Step:
     calls = [call for call in run.calls.values() if call.status is not Status.ENDED and call.id not in at_work]
+    calls = [call for call in calls if call.id not in set_aside]
     proposed = [call for call in calls if call.status is Status.PROPOSED]
     if proposed:
         return GateCalls(proposed)

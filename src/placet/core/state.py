@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from placet.codec import Json, JsonObject
 from placet.core.approvals import Ledger
 from placet.core.table import WAITING, Status
-from placet.events import DecisionMade, Delivery, GuardrailRecord, Outcome, Usage
+from placet.events import CancelAsked, DecisionMade, Delivery, GuardrailRecord, Outcome, Usage
 from placet.ids import ROOT
 
 Request: TypeAlias = Literal["none", "sent", "lost"]
@@ -24,8 +25,23 @@ class Call:
     """One occurrence of a tool call in a response."""
 
     __slots__ = (
-        "arguments", "attempts", "decision", "digest", "id", "item", "label", "name",
-        "outcome", "output", "request", "sent_label", "started_in", "status", "why",
+        "arguments",
+        "at_expiry",
+        "attempts",
+        "decision",
+        "digest",
+        "expires_at",
+        "id",
+        "item",
+        "label",
+        "name",
+        "outcome",
+        "output",
+        "request",
+        "sent_label",
+        "started_in",
+        "status",
+        "why",
     )  # fmt: skip
 
     def __init__(self, call_id: str, item: JsonObject, sent_label: str) -> None:
@@ -43,6 +59,8 @@ class Call:
         """How many questions have been asked about it."""
         self.digest = ""
         self.why: str | None = None
+        self.expires_at: float | None = None
+        self.at_expiry: Literal["reject", "escalate"] | None = None
         self.decision: DecisionMade | None = None
         self.attempts = 0
         self.started_in: str | None = None
@@ -51,101 +69,67 @@ class Call:
         self.output: Json = None
 
 
+@dataclass(slots=True, eq=False)
 class RunFold:
     """The fold of one run's log, or of one nested run's."""
 
-    __slots__ = (
-        "agent",
-        "calls",
-        "children",
-        "delivery",
-        "final_output",
-        "has_ended",
-        "has_new_input",
-        "history",
-        "in_flight",
-        "input_ids",
-        "input_judged",
-        "input_length",
-        "last_output",
-        "last_response_id",
-        "ledger",
-        "max_turns",
-        "open_calls",
-        "origins",
-        "outbox",
-        "path",
-        "request",
-        "response_agent",
-        "responses",
-        "seen_labels",
-        "server_id",
-        "session",
-        "session_writing",
-        "session_written",
-        "started",
-        "starting_agent",
-        "stopped",
-        "tripped",
-        "turn",
-        "usage",
-        "waiting_input",
-    )  # fmt: skip
+    path: str = ROOT
+    ledger: Ledger = field(default_factory=Ledger)
+    """One for a run and all runs nested in it."""
+    started: bool = False
+    starting_agent: str = ""
+    agent: str = ""
+    response_agent: str = ""
+    """Who made the last request: the calls of the open turn are that agent's."""
+    max_turns: int | None = None
+    turn: int = 0
+    usage: Usage = field(default_factory=Usage)
+    has_ended: bool = False
+    cancel_asked: CancelAsked | None = None
+    context: JsonObject | None = None
+    """The user's context as it was last saved."""
+    started_by: str | None = None
+    final_output: Json = None
+    stopped: tuple[str, str] | None = None
+    origins: tuple[str, ...] = ()
+    """The runs that this one was forked from."""
 
-    def __init__(self, path: str = ROOT, ledger: Ledger | None = None) -> None:
-        self.path = path
-        self.ledger = ledger if ledger is not None else Ledger()
-        """One for a run and all runs nested in it."""
-        self.started = False
-        self.starting_agent = ""
-        self.agent = ""
-        self.response_agent = ""
-        """Who made the last request: the calls of the open turn are that agent's."""
-        self.max_turns: int | None = None
-        self.turn = 0
-        self.usage = Usage()
-        self.has_ended = False
-        self.final_output: Json = None
-        self.stopped: tuple[str, str] | None = None
-        self.origins: tuple[str, ...] = ()
-        """The runs that this one was forked from."""
+    calls: dict[str, Call] = field(default_factory=dict)
+    """The calls of the open turn, in the model's order."""
+    open_calls: int = 0
+    """How many of them have no output yet."""
+    children: dict[str, RunFold] = field(default_factory=dict)
 
-        self.calls: dict[str, Call] = {}
-        """The calls of the open turn, in the model's order."""
-        self.open_calls = 0
-        """How many of them have no output yet."""
-        self.children: dict[str, RunFold] = {}
+    history: list[JsonObject] = field(default_factory=list)
+    """All items so far as a model reads them, call labels made unique."""
+    input_length: int = 0
+    seen_labels: set[str] = field(default_factory=set)
+    waiting_input: list[JsonObject] = field(default_factory=list)
+    """What was added while calls were open: it stands behind their outputs."""
+    has_new_input: bool = False
+    """Something was added since the model was last asked: it must be asked again."""
+    input_ids: frozenset[str] = frozenset()
+    input_judged: bool = False
+    """The input guardrails have spoken."""
+    tripped: GuardrailRecord | None = None
+    """The input guardrail that stopped the run."""
+    session: str | None = None
+    session_written: int = 0
+    """How many items of the history the session holds."""
+    session_writing: int | None = None
+    """How many it holds if the write that was last begun came to its end."""
+    responses: int = 0
+    last_output: list[JsonObject] = field(default_factory=list)
+    """What the model answered last, as it stands in the log."""
 
-        self.history: list[JsonObject] = []
-        """All items so far as a model reads them, call labels made unique."""
-        self.input_length = 0
-        self.seen_labels: set[str] = set()
-        self.waiting_input: list[JsonObject] = []
-        """What was added while calls were open: it stands behind their outputs."""
-        self.has_new_input = False
-        """Something was added since the model was last asked: it must be asked again."""
-        self.input_ids: frozenset[str] = frozenset()
-        self.input_judged = False
-        """The input guardrails have spoken."""
-        self.tripped: GuardrailRecord | None = None
-        """The input guardrail that stopped the run."""
-        self.session: str | None = None
-        self.session_written = 0
-        """How many items of the history the session holds."""
-        self.session_writing: int | None = None
-        """How many it holds if the write that was last begun came to its end."""
-        self.responses = 0
-        self.last_output: list[JsonObject] = []
-        """What the model answered last, as it stands in the log."""
-
-        self.delivery: Delivery = "own"
-        self.server_id: str | None = None
-        self.last_response_id: str | None = None
-        self.request: Request = "none"
-        self.outbox: list[JsonObject] = []
-        """What the server has not acknowledged, where the server keeps the history."""
-        self.in_flight = 0
-        """How much of the outbox the request on its way carries."""
+    delivery: Delivery = "own"
+    server_id: str | None = None
+    last_response_id: str | None = None
+    request: Request = "none"
+    outbox: list[JsonObject] = field(default_factory=list)
+    """What the server has not acknowledged, where the server keeps the history."""
+    in_flight: int = 0
+    """How much of the outbox the request on its way carries."""
 
     def copy(self, ledger: Ledger | None = None) -> RunFold:
         """An independent twin: costs as much as the open turn, and a shallow copy of the lists of what is over."""

@@ -7,9 +7,10 @@ from typing import Any
 from placet.agent import FunctionToolResult, ToolsToFinalOutputResult
 from placet.codec import Json, NotPlain, plain
 from placet.core.state import Call
-from placet.errors import MaxTurnsExceeded, UserError
-from placet.events import RunEnded
+from placet.errors import MaxTurnsExceeded, PlacetError, UserError
+from placet.events import RunCancelled, RunEnded, RunStopped
 from placet.items import final_text
+from placet.runtime.execute import close_calls
 from placet.runtime.frame import Frame, RunErrorHandlerInput, awaited
 from placet.runtime.guarding import judge_output
 from placet.runtime.model_call import ask_model
@@ -89,3 +90,20 @@ async def end_by_handler(frame: Frame, error: MaxTurnsExceeded) -> bool:
     frame.note(RunEnded(_plain_final(result.final_output)))
     await frame.journal.commit()
     return True
+
+
+CANCELLED = "This call was not carried out: the run was cancelled."
+
+
+async def cancel_run(frame: Frame) -> None:
+    """End what is open, each call with an output, and then the run."""
+    await close_calls(frame, "cancelled", CANCELLED)
+    await write_session(frame)
+    frame.note(RunCancelled())
+
+
+def note_stop(frame: Frame, error: Exception) -> None:
+    """Write down what stopped the drive. Foreign messages may hold what nobody wants stored: the type does."""
+    if not frame.path and not frame.run.has_ended and frame.run.started:
+        code = error.code if isinstance(error, PlacetError) else "error"
+        frame.note(RunStopped(code, str(error) if isinstance(error, PlacetError) else type(error).__name__))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 from placet.agent import AgentTool
 from placet.codec import Json, JsonObject, parse_arguments
@@ -38,6 +38,7 @@ from placet.tool_schema import InvalidArguments
 _NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelBehaviorError, ToolOutputError)
 """What ends a nested run for good: the model that called it reads so."""
 NOT_APPROVED = "Tool execution was not approved."
+CHANGED = "what was approved is not what would run now: the tool or its arguments changed in between"
 GIVEN_UP = "It is unknown whether this tool ran: it was interrupted, and a reviewer decided not to run it again."
 
 
@@ -78,12 +79,28 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
     if calls and calls[0].status is Status.DEFERRED:
         await hand_over(frame, calls[0])
         return
+    calls = await _not_held(frame, calls)
     jobs = [job for call in calls if (job := _job(frame, call)) is not None and await _passes_rules(frame, job)]
     limit = frame.config.max_tool_concurrency
     free = len(jobs) if limit is None else max(0, limit - len(frame.tasks))
     frame.at_work.update(job.call.id for job in jobs)
     frame.queue.extend(jobs[free:])
     await _run_side_by_side(frame, jobs[:free])
+
+
+async def _not_held(frame: Frame, calls: list[Call]) -> list[Call]:
+    """The calls that no operator holds back. The others are set aside for this drive, approved or not."""
+    holds = await frame.journal.store.holds()
+    if not holds:
+        return calls
+    stopped = {(hold.kind, hold.name) for hold in holds}
+    agent = frame.run.response_agent
+    if ("run", frame.run_id) in stopped or ("agent", agent) in stopped:
+        held = calls
+    else:
+        held = [call for call in calls if ("tool", call.name) in stopped or ("tool", f"{agent}.{call.name}") in stopped]
+    frame.set_aside.update(call.id for call in held)
+    return [call for call in calls if call not in held]
 
 
 async def _passes_rules(frame: Frame, job: Job) -> bool:
@@ -127,8 +144,9 @@ def _job(frame: Frame, call: Call) -> Job | None:
     if call.status is Status.ALLOWED or decision is None or call.status is Status.STARTED:
         return Job(call, tool, call.arguments)
     digest = digest_now(frame.run, call, tool)
-    if digest != decision.digest:
-        why = "what was approved is not what would run now: the tool or its arguments changed in between"
+    is_late = tool.approval_valid_for is not None and frame.journal.now() > decision.at + tool.approval_valid_for
+    if digest != decision.digest or is_late:
+        why = "the approval was not used in time" if is_late else CHANGED
         kind = CallInDoubt if call.status is Status.CLEARED else CallHeld
         frame.note(kind(call.id, digest, tool.identity, tool.fingerprint, why))
         return None
@@ -164,6 +182,7 @@ async def _work(frame: Frame, job: Job) -> None:
 
 async def _run_body(frame: Frame, job: Job) -> None:
     ctx = tool_context(frame, job)
+    frame.journal.require_lease()
     outcome: Outcome = "finished"
     failure: BaseException | None = None
     try:
@@ -257,20 +276,22 @@ async def await_bodies(frame: Frame) -> None:
 
 
 SUPERSEDED = "This call was not carried out: a newer message took the place of the question about it."
-SUPERSEDED_AFTER_START = (
-    "It is unknown whether this tool ran: it was interrupted, and a newer message came before that was settled."
-)
+NOT_SETTLED = "It is unknown whether this tool ran: it was interrupted, and that was not settled."
 
 
 async def supersede_calls(frame: Frame) -> None:
-    """End what waits, each call with an output, so that a newer message can be read. Decisions stay decisions."""
+    await close_calls(frame, "superseded", SUPERSEDED)
+
+
+async def close_calls(frame: Frame, outcome: Literal["superseded", "cancelled"], message: str) -> None:
+    """End what is open, each call with an output that the model can read. A rejection or an answer stays one."""
     await conclude_calls(frame, [call for call in frame.run.calls.values() if call.status in CONCLUDABLE])
     for call in frame.run.calls.values():
         if call.status is not Status.ENDED:
             began = call.status in (Status.IN_DOUBT, Status.CLEARED) or (
                 call.status is Status.STARTED and call.id not in frame.run.children
             )
-            frame.note(CallEnded(call.id, "superseded", SUPERSEDED_AFTER_START if began else SUPERSEDED))
+            frame.note(CallEnded(call.id, outcome, NOT_SETTLED if began else message))
 
 
 # -- calls whose worker is gone ----------------------------------------------------------------------------------------

@@ -103,6 +103,8 @@ class Frame:
         """Decisions that were made before the run began, on a wrapper that belonged to no run."""
         self.at_work: set[str] = set()
         """The calls whose bodies run now, or wait for a place to run."""
+        self.set_aside: set[str] = set()
+        """Calls that an operator holds back."""
         self.tasks: set[asyncio.Task[None]] = set()
         self.queue: deque[Job] = deque()
         """Calls that wait for a place."""

@@ -14,7 +14,7 @@ from placet.core.state import Call, RunFold
 from placet.core.table import Status
 from placet.decisions import label_key
 from placet.errors import ModelBehaviorError
-from placet.events import CallEnded, CallHeld, CallsAllowed, CallsDeferred, DecisionMade, GrantMade
+from placet.events import CallEnded, CallHeld, CallsAllowed, CallsDeferred, DecisionMade, GrantMade, QuestionEscalated
 from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.guarding import judge_call
 from placet.runtime.handing_over import ONLY_ONE
@@ -94,7 +94,9 @@ async def _judge(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | st
 
 
 def hold(frame: Frame, call: Call, tool: Tool, why: str | None) -> CallHeld:
-    return CallHeld(call.id, digest_now(frame.run, call, tool), tool.identity, tool.fingerprint, why)
+    until = None if tool.decide_within is None else frame.journal.now() + tool.decide_within
+    digest = digest_now(frame.run, call, tool)
+    return CallHeld(call.id, digest, tool.identity, tool.fingerprint, why, until, tool.at_deadline if until else None)
 
 
 def digest_now(run: RunFold, call: Call, tool: Tool, *, as_asked: bool = False) -> str:
@@ -150,6 +152,20 @@ def _by_grant(grant: GrantMade, entry: Entry, now: float) -> DecisionMade:
         message=grant.message,
         grant=grant.id,
     )
+
+
+EXPIRED = "This call was not carried out: nobody decided about it in time."
+
+
+def expire_questions(frame: Frame) -> None:
+    """End or escalate what nobody decided in time, if that was asked for: mere waiting decides nothing."""
+    run, now = frame.run, frame.journal.now()
+    late = [
+        c for c in run.calls.values() if c.status is Status.HELD and c.expires_at is not None and c.expires_at <= now
+    ]
+    for call in late:
+        escalates = call.at_expiry == "escalate"
+        frame.note(QuestionEscalated(call.id) if escalates else CallEnded(call.id, "expired", EXPIRED))
 
 
 async def absorb_decisions(frame: Frame) -> None:

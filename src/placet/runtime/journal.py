@@ -52,6 +52,13 @@ class Journal:
     def now(self) -> float:
         return round(self._clock.now(), 3)
 
+    def require_lease(self) -> None:
+        """The last look before an effect: a driver that was frozen for too long may have been taken over."""
+        if self._clock.monotonic() > self.lease.live_until:
+            raise RunConflict(
+                f"The right to drive run {self.log.run_id} has run out: somebody else may have taken over."
+            )
+
     def note(self, path: str, *facts: PlainFact) -> None:
         """Apply facts of the run with this path. An illegal one raises and changes nothing."""
         for fact in facts:

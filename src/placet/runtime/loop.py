@@ -11,6 +11,7 @@ from placet.core.next_step import (
     AdvanceCalls,
     AskModel,
     AwaitBodies,
+    CancelRun,
     ConcludeRun,
     GateCalls,
     JudgeTurn,
@@ -23,7 +24,7 @@ from placet.core.next_step import (
     next_step,
 )
 from placet.errors import MaxTurnsExceeded
-from placet.runtime.ending import conclude_run, end_by_handler, judge_turn
+from placet.runtime.ending import cancel_run, conclude_run, end_by_handler, judge_turn, note_stop
 from placet.runtime.execute import (
     abandon_bodies,
     await_bodies,
@@ -33,7 +34,7 @@ from placet.runtime.execute import (
     start_calls,
 )
 from placet.runtime.frame import Frame
-from placet.runtime.gating import absorb_decisions, decide_by_grants, gate_calls
+from placet.runtime.gating import absorb_decisions, decide_by_grants, expire_questions, gate_calls
 from placet.runtime.guarding import judge_input_late, report_tripwire
 from placet.runtime.journal import Overtaken
 from placet.runtime.model_call import ask_model, settle_request
@@ -43,13 +44,14 @@ from placet.runtime.session_writing import write_session
 async def drive(frame: Frame) -> None:
     """Go on until the run has ended or everything that could go on waits for people."""
     await judge_input_late(frame)
+    expire_questions(frame)
     await decide_by_grants(frame)
     is_over = False
     while not is_over:
         try:
             await absorb_decisions(frame)
             _raise_failures(frame)
-            is_over = await take(next_step(frame.run, frame.at_work), frame)
+            is_over = await take(next_step(frame.run, frame.at_work, frame.set_aside), frame)
         except Overtaken:  # somebody decided something in between: look again
             continue
 
@@ -77,6 +79,8 @@ async def take(step: Step, frame: Frame) -> bool:
             await settle_request(frame)
         case ConcludeRun():
             await conclude_run(frame)
+        case CancelRun():
+            await cancel_run(frame)
         case ReportTripwire(guardrail):
             raise report_tripwire(guardrail)
         case WaitForPeople() | Stop():
@@ -100,12 +104,15 @@ async def drive_safely(frame: Frame) -> None:
         await drive(frame)
     except MaxTurnsExceeded as error:
         if not await end_by_handler(frame, error):
+            note_stop(frame, error)
+            await frame.journal.commit()
             raise
     except asyncio.CancelledError:
         await abandon_bodies(frame, "the run was cancelled while it ran")
         await frame.journal.commit()
         raise
-    except Exception:
+    except Exception as error:
         await finish_bodies(frame)
+        note_stop(frame, error)
         await frame.journal.commit()
         raise

@@ -16,7 +16,7 @@ from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import PositionConflict, RunConflict
 from placet.events import GrantMade, GrantRevoked, InChild
-from placet.ports import Lease, StoredRun
+from placet.ports import Hold, Lease, StoredRun
 
 
 class MemoryStore:
@@ -103,6 +103,9 @@ class MemoryStore:
         with self._lock:
             run_id = self._sessions.get(session_id)
             return run_id if run_id in self._waiting else None
+
+    async def holds(self) -> Sequence[Hold]:
+        return ()
 
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
         return [grant for grant in self._grants.values() if grant.agent == agent] if self._grants else ()

@@ -9,7 +9,7 @@ from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
 from placet.events import GrantMade
-from placet.ports import Lease, Store, StoredRun
+from placet.ports import Hold, Lease, Store, StoredRun
 
 
 class Crash(StoreError):
@@ -55,6 +55,9 @@ class CrashingStore:
 
     async def waiting_on(self, session_id: str) -> str | None:
         return await self._inner.waiting_on(session_id)
+
+    async def holds(self) -> Sequence[Hold]:
+        return await self._inner.holds()
 
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
         return await self._inner.standing_grants(agent)
