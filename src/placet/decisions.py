@@ -59,10 +59,15 @@ class Word:
 def stage_word(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId, word: Word, clock: Clock) -> None:
     """Note the word in the ledger. Without a run (no ids) any item is taken, and its label is its identity."""
     entry = find_entry(ledger, run_ids, item) if run_ids else entry_by_label(item)
+    decision, grants = facts_of_word(entry, word, clock.now())
+    ledger.stage([decision], grants, [] if run_ids else [entry])
+
+
+def facts_of_word(entry: Entry, word: Word, now: float) -> tuple[DecisionMade, list[GrantMade]]:
+    """What somebody said about a call, as facts."""
     digest = entry.digest
     if word.arguments is not None:
         digest = digest_of(path_of(entry.call), entry.agent, entry.tool, entry.fingerprint, word.arguments)
-    now = clock.now()
     decision = DecisionMade(
         call=entry.call,
         request=entry.request,
@@ -75,15 +80,15 @@ def stage_word(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId, word: Wor
         arguments=word.arguments,
         output=word.output,
     )
-    grants = [_grant(entry, word, now)] if word.always else []
-    ledger.stage([decision], grants, [] if run_ids else [entry])
+    return decision, [_grant(entry, word, now)] if word.always else []
 
 
 def find_entry(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId) -> Entry:
     """The one waiting call that is meant: by our id, or by label, tool and arguments."""
     if isinstance(item, str):
         owner, local = split_call_id(item)
-        return find_by_id(ledger, local) if owner in run_ids else find_by_look(ledger, item, None, None)
+        is_ours = owner in run_ids or ledger.is_open(item)
+        return find_by_id(ledger, local) if is_ours else find_by_look(ledger, item, None, None)
     if not item.id:
         return find_by_look(ledger, item.call_id or "", item.name, item.arguments)
     owner, local = split_call_id(item.id)

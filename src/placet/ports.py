@@ -6,7 +6,7 @@ Every adapter implements one of these and knows no other.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -189,6 +189,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     started_by: str | None = None
     is_driven: bool = False
     """Somebody has the right to drive it at this moment."""
+    has_news: bool = False
+    """Something was appended from outside (or a driver died) and nobody has taken it in yet."""
     takeovers: int = 0
     """How often somebody took the run over from a driver that was gone."""
     is_parked: bool = False
@@ -266,6 +268,10 @@ class DeskStore(Store, Protocol):
 
     async def feed(self, after: int, limit: int = 500) -> list[FeedEntry]: ...
 
+    async def latest_sequence(self) -> int:
+        """The sequence number of the newest entry of the feed; 0 for an empty store."""
+        ...
+
     async def wait_for_news(self, after: int, seconds: float) -> bool:
         """Wait until the feed has grown beyond `after`, in any process, or until the time is over."""
         ...
@@ -279,3 +285,28 @@ class DeskStore(Store, Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):
+    is_serving: bool
+    driving: int
+    """Runs that this process drives at the moment."""
+    limit: int
+
+
+Drive: TypeAlias = Callable[[str], Awaitable[None]]
+"""Drives one run as far as it goes; harmless for a run that has nothing to do or that somebody else drives."""
+
+
+class Engine(Protocol):
+    """Decides when which run is driven. A doorbell, never the truth: losing or repeating a ring only costs time."""
+
+    async def enqueue(self, run_id: str) -> None:
+        """This run has something to do."""
+        ...
+
+    async def serve(self, drive: Drive) -> None:
+        """Drive runs that have something to do, until cancelled."""
+        ...
+
+    async def health(self) -> EngineHealth: ...

@@ -205,7 +205,7 @@ def _left_out(why: str, context: object, strict: bool) -> PackedContext:
         f"The context was left out of the stored state: {why}. Pass context_serializer=… to keep it, "
         "or context_override=… when loading.",
         UserWarning,
-        stacklevel=6,
+        stacklevel=5,
     )
     return PackedContext("left_out", type=type(context).__name__)
 
@@ -236,5 +236,5 @@ def _unrestored(why: str, value: Any, strict: bool) -> Any:
     message = f"The context was not restored: {why}. Pass context_override=… to supply it."
     if strict:
         raise UserError(message)
-    warnings.warn(message, UserWarning, stacklevel=6)
+    warnings.warn(message, UserWarning, stacklevel=5)
     return value

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_origin, overload
 
 from placet.codec import JsonObject, canonical, parse_arguments
 from placet.context import RunContextWrapper, ToolContext
-from placet.errors import UserError
+from placet.errors import ToolOutputError, ToolTimeoutError, UserError
 from placet.guardrail import ToolInputGuardrail, ToolOutputGuardrail
 from placet.tool_schema import InvalidArguments, function_schema
 
@@ -52,6 +52,8 @@ out."""
 def default_tool_error_function(_ctx: RunContextWrapper[Any], error: Exception) -> str:
     if isinstance(error, InvalidArguments):
         return f"The tool was not run, because its arguments are invalid:\n{error}"
+    if isinstance(error, ToolTimeoutError | ToolOutputError):  # it may have happened: no invitation to try again
+        return str(error)
     return f"An error occurred while running the tool. Please try again. Error: {error}"
 
 

@@ -185,9 +185,8 @@ async def _run_body(frame: Frame, job: Job) -> None:
     frame.journal.require_lease()
     outcome: Outcome = "finished"
     failure: BaseException | None = None
+    await _tell_of_start(frame, job, ctx)
     try:
-        for hooks in frame.all_hooks:
-            await hooks.on_tool_start(ctx, frame.agent, job.tool)
         if isinstance(job.tool, AgentTool):
             found = await run_nested(frame, job, job.tool)
             if found is None:
@@ -212,7 +211,17 @@ async def _run_body(frame: Frame, job: Job) -> None:
     if failure is not None:
         raise failure
     for hooks in frame.all_hooks:
+        await frame.journal.commit()  # hooks are user code: what the tool did is safe first
         await hooks.on_tool_end(ctx, frame.agent, job.tool, output)
+
+
+async def _tell_of_start(frame: Frame, job: Job, ctx: ToolContext[Any]) -> None:
+    try:
+        for hooks in frame.all_hooks:
+            await hooks.on_tool_start(ctx, frame.agent, job.tool)
+    except Exception:
+        frame.note(CallEnded(job.call.id, "failed", f"Tool '{job.tool.name}' was not run: a hook failed before it."))
+        raise
 
 
 def _tripwire(job: Job, tripped: Tripped) -> ToolOutputGuardrailTripwireTriggered:

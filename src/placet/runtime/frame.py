@@ -138,6 +138,8 @@ class Frame:
         return self.agent.tool_named(name)
 
     async def enabled_tools(self) -> list[Tool]:
+        if any(callable(tool.is_enabled) for tool in self.agent.tools):
+            await self.journal.commit()  # rules are user code: what happened is safe before they are asked
         return [tool for tool in self.agent.tools if tool.is_enabled is True or await self._is_enabled(tool)]
 
     async def _is_enabled(self, tool: Tool) -> bool:

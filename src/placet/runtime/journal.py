@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from placet.clock import Clock
 from placet.core.fold import apply, fold
-from placet.core.log import Log, read_line
+from placet.core.log import Line, Log, read_line
 from placet.core.state import RunFold
 from placet.errors import LimitExceeded, PositionConflict, RunConflict
 from placet.events import (
@@ -45,6 +45,8 @@ class Journal:
         self.subscribers: list[Callable[[Sequence[AnyFact]], None]] = []
         self._clock = clock
         self._noted: list[AnyFact] = []
+        self._is_broken = False
+        """An append failed, and nobody knows whether it was written: this drive writes nothing more."""
         self._writing = asyncio.Lock()
         self._max_bytes = max_bytes
         self._bytes = sum(map(len, log.lines))
@@ -61,7 +63,7 @@ class Journal:
 
     def note(self, path: str, *facts: PlainFact) -> None:
         """Apply facts of the run with this path. An illegal one raises and changes nothing."""
-        for fact in facts:
+        for fact in facts if not self._is_broken else ():
             entry = InChild(path, fact) if path else fact
             apply(self.run, entry)
             self._noted.append(entry)
@@ -92,13 +94,22 @@ class Journal:
         except PositionConflict:
             await self._catch_up(facts)
         except BaseException:
-            # Nobody knows whether the line was written. Certain is the log as it was: the fold goes back to that.
-            self._noted.clear()
-            self._refold()
+            self._break_off(line)
             raise
         else:
             self._bytes += len(line.text)
             self.log.append(line)
+
+    def _break_off(self, line: Line) -> None:
+        """Nobody knows whether the line was written. Certain is the log as it was: the fold goes back to that.
+
+        Of a run whose very first line it is, the line itself is all that is known: stored or not, it can be gone on from.
+        """
+        self._is_broken = True
+        self._noted.clear()
+        if not len(self.log):
+            self.log.append(line)
+        self._refold()
 
     def _check_size(self, more: int) -> None:
         if self._bytes + more > self._max_bytes:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
@@ -20,7 +20,7 @@ from placet.core.fold import as_items
 from placet.core.log import Log
 from placet.core.state import RunFold
 from placet.errors import SessionBusy, UserError
-from placet.events import RunStarted, TurnLimitSet
+from placet.events import ContextSaved, RunStarted, TurnLimitSet
 from placet.ids import ROOT
 from placet.lifecycle import RunHooks
 from placet.ports import Lease, Session, Store, StoredRun
@@ -90,6 +90,8 @@ class Order:
     resend: bool | None = None
     session: Session | None = None
     error_handlers: ErrorHandlers | None = None
+    save_context: Callable[[Any], JsonObject | None] | None = None
+    """How the user's context is written down when the drive ends, for whoever drives the run next."""
     behind_waiting: Literal["supersede", "queue"] | None = None
     """The input is a message for a run that waits: it takes the place of what waits, or stands behind it."""
 
@@ -101,7 +103,7 @@ class Runner:
     async def run(cls, starting_agent: Agent[Any], input: Input, **options: Unpack[RunOptions]) -> RunResult:
         """Run until there is a final output, or until everything that could go on waits for people
         (`result.interruptions`)."""
-        return await _carry_out(_order(starting_agent, input, options), None)
+        return await carry_out(_order(starting_agent, input, options), None)
 
     @classmethod
     def run_sync(cls, starting_agent: Agent[Any], input: Input, **options: Unpack[RunOptions]) -> RunResult:
@@ -137,7 +139,7 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
         conversation_id=options.get("conversation_id"),
         previous_response_id=options.get("previous_response_id"),
         auto_previous_response_id=options.get("auto_previous_response_id", False),
-        store=options.get("store") or default_store(),
+        store=store if (store := options.get("store")) is not None else default_store(),
         resend=options.get("resend"),
         session=options.get("session"),
         error_handlers=options.get("error_handlers"),
@@ -146,18 +148,18 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
 
 async def _stream(order: Order, result: RunResultStreaming) -> None:
     try:
-        await _carry_out(order, result)
+        await carry_out(order, result)
     finally:
         result.complete()
 
 
-async def _carry_out(order: Order, streaming: RunResultStreaming | None) -> RunResult:
+async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunResult:
     """Take the run, drive it, give it back. Whatever ends the drive carries the run's state."""
     state = order.input if isinstance(order.input, RunState) else None
     if state is None and order.session is not None:
         waiting = await order.store.waiting_on(order.session.session_id)
         if waiting is not None:
-            return await _carry_out(await _behind_waiting(order, waiting), streaming)
+            return await carry_out(await _behind_waiting(order, waiting), streaming)
     log = new_log() if state is None else state._log
     driver = _Driver()
     lease = await order.store.lease(log.run_id, driver)
@@ -171,6 +173,7 @@ async def _carry_out(order: Order, streaming: RunResultStreaming | None) -> RunR
             _connect(streaming, frame)
         try:
             await _drive(frame, order, is_new=state is None)
+            await _save_context(frame, order)
             while not await order.store.release(
                 lease, len(journal.log)
             ):  # somebody decided something at the last moment
@@ -185,6 +188,13 @@ async def _carry_out(order: Order, streaming: RunResultStreaming | None) -> RunR
         return result_of(frame)
     finally:
         await order.store.release(lease, sys.maxsize)
+
+
+async def _save_context(frame: Frame, order: Order) -> None:
+    value = order.save_context(frame.context.context) if order.save_context is not None else None
+    if value is not None and value != frame.run.context and not frame.run.has_ended:
+        frame.note(ContextSaved(value))
+        await frame.journal.commit()
 
 
 class _Driver:
