@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -16,7 +17,7 @@ from placet.codec import Json, JsonObject
 from placet.core.index import RequestRow, RequestStatus, RunStatus
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
-from placet.events import GrantMade
+from placet.events import AnyFact, GrantMade
 from placet.items import ModelResponse
 from placet.model_settings import ModelSettings
 
@@ -285,6 +286,26 @@ class DeskStore(Store, Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class DriveObserver(Protocol):
+    """Is told what becomes durable while one drive of a run lasts."""
+
+    def on_facts(self, at: float, facts: Sequence[AnyFact]) -> None: ...
+
+    def around_body(self, call_id: str) -> AbstractContextManager[None]:
+        """Entered in the context in which a tool's body runs: what the body reports of itself finds its place."""
+        ...
+
+    def drive_ended(self, error: BaseException | None) -> None: ...
+
+
+class Observer(Protocol):
+    """Watches runs: tracing, metrics. It decides nothing, and an error in it is its own."""
+
+    def drive_began(self, run_id: str, before: Sequence[tuple[float, Sequence[AnyFact]]]) -> DriveObserver:
+        """A drive begins. `before` is the log so far, with times: empty for a new run."""
+        ...
 
 
 class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from placet.guardrail import InputGuardrail, OutputGuardrail
 from placet.handoff import HandoffInputFilter
 from placet.items import Named
 from placet.model_settings import ModelSettings
-from placet.ports import Model
+from placet.ports import Model, Observer
 
 DEFAULT_MAX_TURNS = 10
 
@@ -84,6 +84,8 @@ class RunConfig:
     """How deep runs of agent tools may be nested in each other."""
     max_tool_concurrency: int | None = None
     """How many bodies of one turn run at the same time; None: all."""
+    observers: Sequence[Observer] = ()
+    """Who watches: tracing, metrics. Without any, watching costs nothing."""
     limits: Limits = Limits()
     clock: Clock = SYSTEM_CLOCK
 

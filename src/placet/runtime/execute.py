@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import Any, Literal
 
 from placet.agent import AgentTool
@@ -193,7 +194,7 @@ async def _run_body(frame: Frame, job: Job) -> None:
                 return  # somebody in the nested run waits for a person: the call goes on when they have decided
             output = found
         else:
-            value = await _invoke(job, ctx)
+            value = await _observed(frame, job, ctx)
             judged = await judge_result(frame, job, ctx, value) if job.tool.tool_output_guardrails else value
             if isinstance(judged, Tripped):  # what happened is written down first
                 failure, judged = _tripwire(job, judged), value
@@ -230,6 +231,15 @@ def _tripwire(job: Job, tripped: Tripped) -> ToolOutputGuardrailTripwireTriggere
         "what it did is recorded.",
         GuardrailResult(tripped.name, GuardrailFunctionOutput(tripped.info, True), job.call.id),
     )
+
+
+async def _observed(frame: Frame, job: Job, ctx: ToolContext[Any]) -> object:
+    if not frame.observers:
+        return await _invoke(job, ctx)
+    with ExitStack() as stack:
+        for observer in frame.observers:
+            stack.enter_context(observer.around_body(job.call.id))
+        return await _invoke(job, ctx)
 
 
 async def _invoke(job: Job, ctx: ToolContext[Any]) -> object:

@@ -18,7 +18,7 @@ from placet.core.state import Call, RunFold
 from placet.errors import UserError
 from placet.ids import call_id
 from placet.lifecycle import AsRunHooks, RunHooks
-from placet.ports import Model, Session
+from placet.ports import DriveObserver, Model, Session
 from placet.run_config import RunConfig
 from placet.runtime.journal import Journal
 from placet.runtime.stream import Feed
@@ -103,6 +103,7 @@ class Frame:
         """Decisions that were made before the run began, on a wrapper that belonged to no run."""
         self.at_work: set[str] = set()
         """The calls whose bodies run now, or wait for a place to run."""
+        self.observers: list[DriveObserver] = []
         self.set_aside: set[str] = set()
         """Calls that an operator holds back."""
         self.tasks: set[asyncio.Task[None]] = set()

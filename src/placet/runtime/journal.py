@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from placet.clock import Clock
 from placet.core.fold import apply, fold
@@ -42,7 +43,7 @@ class Journal:
         self.run = run
         self.store = store
         self.lease = lease
-        self.subscribers: list[Callable[[Sequence[AnyFact]], None]] = []
+        self.subscribers: list[Callable[[float, Sequence[AnyFact]], None]] = []
         self._clock = clock
         self._noted: list[AnyFact] = []
         self._is_broken = False
@@ -82,11 +83,11 @@ class Journal:
         async with self._writing:  # facts that others note while we write wait for the next append
             if self._noted:
                 facts, self._noted = self._noted, []
-                await self._append(facts)
+                at = await self._append(facts)
                 for tell in list(self.subscribers):
-                    tell(facts)
+                    tell(at, facts)
 
-    async def _append(self, facts: list[AnyFact]) -> None:
+    async def _append(self, facts: list[AnyFact]) -> float:
         line = self.log.next_line(self.now(), facts)
         try:
             self._check_size(len(line.text))
@@ -99,11 +100,12 @@ class Journal:
         else:
             self._bytes += len(line.text)
             self.log.append(line)
+        return line.at
 
     def _break_off(self, line: Line) -> None:
         """Nobody knows whether the line was written. Certain is the log as it was: the fold goes back to that.
 
-        Of a run whose very first line it is, the line itself is all that is known: stored or not, it can be gone on from.
+        Of a run whose very first line it is, the line itself is all that is known, and it can be gone on from.
         """
         self._is_broken = True
         self._noted.clear()
@@ -117,7 +119,7 @@ class Journal:
                 f"The run's log would grow over its limit of {self._max_bytes} bytes (RunConfig.limits.log)."
             )
 
-    async def _catch_up(self, facts: list[AnyFact]) -> None:
+    async def _catch_up(self, facts: list[AnyFact]) -> NoReturn:
         """Somebody decided something meanwhile. Take it in, keep what has happened, and have the next step judged anew.
 
         What was only announced (a request, claims) has not been done yet: it is dropped, and Overtaken tells the loop.

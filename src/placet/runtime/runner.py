@@ -17,7 +17,7 @@ from placet.agent_graph import AgentGraph
 from placet.codec import JsonObject
 from placet.context import RunContextWrapper
 from placet.core.fold import as_items
-from placet.core.log import Log
+from placet.core.log import Log, read_line
 from placet.core.state import RunFold
 from placet.errors import SessionBusy, UserError
 from placet.events import ContextSaved, RunStarted, TurnLimitSet
@@ -171,6 +171,7 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
         frame = _frame(order, journal, state)
         if streaming is not None:
             _connect(streaming, frame)
+        _begin_watching(frame)
         try:
             await _drive(frame, order, is_new=state is None)
             await _save_context(frame, order)
@@ -181,7 +182,10 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
                 await drive_safely(frame)
         except BaseException as error:
             _attach_state(error, frame)
+            _end_watching(frame, error)
             raise
+        else:
+            _end_watching(frame, None)
         finally:
             if streaming is not None:
                 streaming.adopt(result_of(frame))
@@ -291,6 +295,19 @@ async def _drive(frame: Frame, order: Order, *, is_new: bool) -> None:
         for hooks in frame.all_hooks:
             await hooks.on_agent_start(frame.context, frame.agent)
     await drive_safely(frame)
+
+
+def _begin_watching(frame: Frame) -> None:
+    if not frame.config.observers:
+        return
+    before = [(record.at, record.facts) for record in map(read_line, frame.journal.log.lines)]
+    frame.observers = [each.drive_began(frame.run_id, before) for each in frame.config.observers]
+    frame.journal.subscribers.extend(each.on_facts for each in frame.observers)
+
+
+def _end_watching(frame: Frame, error: BaseException | None) -> None:
+    for each in frame.observers:
+        each.drive_ended(error)
 
 
 def _connect(streaming: RunResultStreaming, frame: Frame) -> None:

@@ -106,7 +106,7 @@ class Feed:
         if len(log):
             self._put(AgentUpdatedStreamEvent(self._walk.agent))
 
-    def publish(self, facts: Sequence[AnyFact]) -> None:
+    def publish(self, _at: float, facts: Sequence[AnyFact]) -> None:
         """Tell what has become durable: the run's own items, and what waits in it at any depth."""
         for each in facts:
             bare = each.fact if isinstance(each, InChild) else each
