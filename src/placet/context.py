@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.codec import JsonObject
+from placet.codec import JsonObject, plain_item
 from placet.core.approvals import ApprovalRecord, Ledger
 from placet.decisions import Grant, ItemOrId, Word, stage_word
 from placet.events import Usage
@@ -140,3 +140,27 @@ class ToolContext(RunContextWrapper[T]):
         self.attempt = attempt
         """1 for the first time that the body runs."""
         self.agent = agent
+
+    @classmethod
+    def from_agent_context(
+        cls,
+        context: RunContextWrapper[T],
+        tool_call_id: str,
+        tool_call: object = None,
+        *,
+        agent: Named | None = None,
+    ) -> ToolContext[T]:
+        """A tool's context made of a run's, by hand: it shares the ledger and the usage."""
+        item = plain_item(tool_call) if tool_call is not None else {}
+        return cls(
+            context.context,
+            context.usage,
+            tool_name=str(item.get("name") or ""),
+            tool_call_id=tool_call_id,
+            tool_arguments=str(item.get("arguments") or ""),
+            tool_call=item or None,
+            agent=agent,
+            ledger=context._ledger,
+            run_ids=context._run_ids,
+            clock=context._clock,
+        )

@@ -1,0 +1,1 @@
+"""The `placet` command: what people and scripts type."""

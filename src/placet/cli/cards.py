@@ -1,0 +1,99 @@
+"""A card: one call that waits, as a person reads it before saying yes.
+
+All of it is shown, whatever its length, and nothing of it is interpreted: the card is what will run.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from placet.cli.terminal import Style, Terminal, shown, width_of, wrap
+from placet.codec import parse_arguments
+from placet.items import ToolApprovalItem
+
+IN_DOUBT = "This call was interrupted, and nobody knows whether it happened."
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A waiting call, with its number and what the program knows about its consequences."""
+
+    number: int
+    item: ToolApprovalItem
+    stakes: str | None = None
+    """What the call would do to the world, in a sentence."""
+
+    @property
+    def arguments(self) -> dict[str, object] | None:
+        """The arguments, or None when the model wrote none that make sense."""
+        return parse_arguments(self.item.arguments or "")
+
+
+def render_card(card: Card, terminal: Terminal) -> list[str]:
+    inner = terminal.width - 4
+    rows = [*_table(_head_rows(card), inner, terminal, "dim")]
+    rows += [("", "")]
+    rows += _table(_argument_rows(card), inner, terminal, "cyan")
+    for text, style in _remarks(card):
+        rows += [("", "")]
+        rows += [(line, terminal.paint(line, style)) for line in wrap(shown(text), inner)]
+    return _framed(f"{card.number}  {shown(card.item.name or '?')}", rows, terminal)
+
+
+def _head_rows(card: Card) -> list[tuple[str, str]]:
+    return [("agent", shown(card.item.agent_path or card.item.agent.name)), ("call", shown(card.item.id))]
+
+
+def _argument_rows(card: Card) -> list[tuple[str, str]]:
+    arguments = card.arguments
+    if arguments is None:
+        return [("not a JSON object", shown(card.item.arguments or ""))]
+    if not arguments:
+        return [("no arguments", "")]
+    return [(shown(name), value_text(value)) for name, value in arguments.items()]
+
+
+def value_text(value: object) -> str:
+    """A value as JSON: a person can tell the text "7" from the number 7."""
+    return shown(json.dumps(value, ensure_ascii=False))
+
+
+def _remarks(card: Card) -> list[tuple[str, Style]]:
+    found: list[tuple[str, Style]] = []
+    if card.item.kind == "in_doubt":
+        found.append((IN_DOUBT, "red"))
+    if card.item.why:
+        found.append((f"Asked because {card.item.why}.", "yellow"))
+    if card.stakes:
+        found.append((card.stakes, "yellow"))
+    return found
+
+
+def _table(rows: list[tuple[str, str]], width: int, terminal: Terminal, style: Style) -> list[tuple[str, str]]:
+    """Lines of two columns, each as plain text (for its width) and painted."""
+    left = min(max(width_of(name) for name, _ in rows), width // 3)
+    found: list[tuple[str, str]] = []
+    for name, value in rows:
+        pairs = zip_longest(wrap(name, left), wrap(value, width - left - 2), fillvalue="")
+        for name_part, value_part in pairs:
+            gap = " " * (left - width_of(name_part) + 2)
+            found.append((f"{name_part}{gap}{value_part}", f"{terminal.paint(name_part, style)}{gap}{value_part}"))
+    return found
+
+
+def _framed(title: str, rows: list[tuple[str, str]], terminal: Terminal) -> list[str]:
+    signs, width = terminal.glyphs, terminal.width
+    top_left, top_right, bottom_left, bottom_right = tuple(signs.corners)
+
+    def edge(text: str) -> str:
+        return terminal.paint(text, "yellow")
+
+    title = wrap(title, width - 7)[0]
+    rest = signs.rule * (width - 5 - width_of(title))
+    lines = [edge(f"{top_left}{signs.rule} ") + terminal.paint(title, "bold") + edge(f" {rest}{top_right}")]
+    for text, painted in rows:
+        padding = " " * (width - 4 - width_of(text))
+        lines.append(f"{edge(signs.bar)} {painted}{padding} {edge(signs.bar)}")
+    return [*lines, edge(f"{bottom_left}{signs.rule * (width - 2)}{bottom_right}")]

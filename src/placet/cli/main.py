@@ -1,0 +1,121 @@
+"""The root of the `placet` command. A command is a module with `configure` and `run`, and one line in COMMANDS.
+
+A command's module is imported when the command is used, so that the others cost nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from placet import PlacetError, __version__
+from placet.cli.exit_codes import FAILED, INTERRUPTED, USAGE, CommandFailed, WrongUsage
+from placet.cli.terminal import complain, never_fail_to_print
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    name: str
+    module: str
+    summary: str
+
+
+COMMANDS = (Command("demo", "placet.cli.demo", "an agent works and pauses; you decide, and the run goes on"),)
+
+DESCRIPTION = """\
+Placet runs agents whose tool calls wait for a person's yes where they matter,
+and whose runs survive the wait.
+"""
+EXIT_CODES = """\
+exit codes:
+  0    done; for a run that means: it has ended, or it waits for a decision
+  1    failed; the message says what to do next, and what was stored is kept
+  2    wrong usage; nothing was done
+  130  interrupted (Ctrl-C); what was decided so far is kept
+"""
+
+
+class CommandModule(Protocol):
+    """What a command's module offers."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, options: argparse.Namespace) -> int: ...
+
+
+class _HelpFormat(argparse.RawDescriptionHelpFormatter):
+    """Help in lines of one length, whatever the terminal: it reads the same in the docs."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26, width=80)
+
+
+def _root_parser() -> argparse.ArgumentParser:
+    listed = "\n".join(f"  {command.name:<8} {command.summary}" for command in COMMANDS)
+    parser = argparse.ArgumentParser(
+        prog="placet",
+        usage="placet [--version] [--help] COMMAND …",
+        description=f"{DESCRIPTION}\ncommands:\n{listed}\n\n«placet COMMAND --help» says more about a command.",
+        epilog=EXIT_CODES,
+        formatter_class=_HelpFormat,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"placet {__version__}", help="print the version")
+    return parser
+
+
+def _command_parser(command: Command, module: CommandModule) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"placet {command.name}",
+        usage=f"placet {command.name} [OPTION …]",
+        formatter_class=_HelpFormat,
+        allow_abbrev=False,
+    )
+    module.configure(parser)
+    parser.epilog = f"{parser.epilog}\n{EXIT_CODES}" if parser.epilog else EXIT_CODES
+    return parser
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    root = _root_parser()
+    if not arguments:
+        root.print_help(sys.stderr)
+        return USAGE
+    name, *rest = arguments
+    command = next((each for each in COMMANDS if each.name == name), None)
+    if command is None:
+        if name.startswith("-"):
+            root.parse_args([name])  # --help and --version end here, and what is unknown too
+        raise WrongUsage(f"there is no command {name!r}: «placet --help» lists them.")
+    module: CommandModule = importlib.import_module(command.module)
+    return module.run(_command_parser(command, module).parse_args(rest))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and give its exit code; errors become one message, never a traceback of ours."""
+    never_fail_to_print()
+    try:
+        code = _dispatch(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        complain("interrupted.")
+        return INTERRUPTED
+    except WrongUsage as error:
+        complain(str(error))
+        return USAGE
+    except BrokenPipeError:  # whoever read our output has gone: nothing is left to be said to them
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except (CommandFailed, PlacetError, OSError) as error:
+        complain(str(error))
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

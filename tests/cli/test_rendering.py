@@ -1,0 +1,197 @@
+"""Cards, pictures and the texts in them: all of it is shown, and nothing of it can deceive."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from placet import Agent, ToolApprovalItem
+from placet import events as e
+from placet.cli.cards import Card, render_card
+from placet.cli.story import story_of
+from placet.cli.terminal import PLAIN, Terminal, shown, width_of, wrap
+from placet.cli.timeline import render_story
+from placet.testing import assistant_message, function_call
+
+AGENT = Agent(name="Support")
+
+
+@pytest.fixture(autouse=True)
+def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pictures tell local times."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def terminal(width: int = 60) -> Terminal:
+    return Terminal(io.StringIO(), width, glyphs=PLAIN)
+
+
+def card_of(arguments: str, **more: object) -> list[str]:
+    item = ToolApprovalItem(AGENT, function_call("refund", arguments), id="run_1:1.0", **more)
+    return render_card(Card(1, item, "Pays money."), terminal())
+
+
+def inside(lines: list[str]) -> str:
+    return "".join(line[2:-2].strip() for line in lines[1:-1])
+
+
+def test_a_card_shows_the_call_its_arguments_and_what_is_at_stake() -> None:
+    lines = card_of('{"order_id": "7", "cents": 700, "items": [{"sku": "a"}]}', agent_path="Support/Payments")
+
+    assert lines[0].startswith("+- 1  refund ---")
+    assert "| agent  Support/Payments" in lines[1]
+    assert [line[2:].split("  ")[0] for line in lines[4:7]] == ["order_id", "cents", "items"]
+    assert '"7"' in lines[4]
+    assert "Pays money." in lines[8]
+    assert {width_of(line) for line in lines} == {60}
+
+
+def test_a_card_shows_long_and_wide_values_whole_within_its_frame() -> None:
+    value = "word  " * 40 + "漢字" * 40 + "x" * 100
+    name = "n" * 70
+
+    lines = card_of(json.dumps({"text": value, name: 1}, ensure_ascii=False))
+
+    table = [line[2:-2] for line in lines[4:-3]]
+    left = 56 // 3
+    assert {width_of(line) for line in lines} == {60}
+    assert "".join(line[left + 2 :].rstrip() for line in table).replace(" ", "") == f'"{value}"1'.replace(" ", "")
+    assert "".join(line[:left].strip() for line in table) == f"text{name}"
+
+
+def test_arguments_cannot_move_the_cursor_hide_or_turn_around() -> None:
+    lines = card_of(json.dumps({"to\x1b[2J": "a\x07\u202eb\u200bc\x9b\nd"}, ensure_ascii=False))
+
+    text = inside(lines)
+    assert all(line.isprintable() for line in lines)
+    assert r"to\u001b[2J" in text
+    assert r"a\u0007\u202eb\u200bc\u009b\nd" in text
+
+
+def test_arguments_that_are_no_object_are_shown_as_they_stand() -> None:
+    lines = card_of("[1, 2")
+
+    assert any("not a JSON object  [1, 2" in line for line in lines)
+
+
+def test_a_card_of_a_call_in_doubt_says_so_and_why() -> None:
+    text = inside(card_of("{}", kind="in_doubt", why="its worker is gone"))
+
+    assert "nobody knows whether ithappened." in text
+    assert "Asked because its worker is gone." in text
+    assert "no arguments" in text
+
+
+@pytest.mark.parametrize("text", ["", "one", "two words", "a " * 50, "x" * 95, "漢" * 31 + " b", "line\nline two"])
+def test_wrapping_loses_and_adds_nothing_but_line_breaks(text: str) -> None:
+    lines = wrap(text, 10)
+
+    assert "".join(lines) == text.replace("\n", "")
+    assert all(width_of(line) <= 10 for line in lines)
+
+
+def test_lines_are_kept_only_where_they_are_wanted() -> None:
+    assert shown("a\nb") == r"a\nb"
+    assert shown("a\nb\r", keep_lines=True) == "a\nb\\r"
+
+
+def test_the_picture_tells_all_that_happened_in_nested_runs_too() -> None:
+    ask = e.RequestSent()
+    records = [
+        e.Record(0, [e.RunStarted("Boss", "Clean up", 10), ask]),
+        e.Record(1, [e.RequestRefused("busy"), ask]),
+        e.Record(2, [_response("I delegate.", function_call("worker", {"task": "x"}))]),
+        e.Record(2, [e.CallsAllowed(["1.0"]), e.CallsStarted(["1.0"])]),
+        e.Record(3, [e.InChild("1.0", e.RunStarted("Worker", "x", 10)), e.InChild("1.0", ask)]),
+        e.Record(4, [e.InChild("1.0", _response("", function_call("delete", {"path": "dust/a"})))]),
+        e.Record(5, [e.InChild("1.0", e.CallHeld("1.0/1.0", "d", "function:delete", "f", "a rule failed"))]),
+        e.Record(9, [e.InChild("1.0", _decision("1.0/1.0", "edit", at=8.5, arguments={"path": "dust/b"}))]),
+        e.Record(9, [e.InChild("1.0", e.CallsStarted(["1.0/1.0"]))]),
+        e.Record(10, [e.InChild("1.0", e.CallInDoubt("1.0/1.0", "d", "function:delete", "f", "its worker is gone"))]),
+        e.Record(10, [e.GrantMade("g", "Boss", "function:delete", "f", "approve", "noah", 10)]),
+        e.Record(11, [e.InChild("1.0", _decision("1.0/1.0", "respond", at=11, output="gone already"))]),
+        e.Record(11, [e.InChild("1.0", e.CallEnded("1.0/1.0", "answered", "gone already"))]),
+        e.Record(
+            12, [e.InChild("1.0", ask), e.InChild("1.0", _response("Cleaned.")), e.InChild("1.0", e.RunEnded("C"))]
+        ),
+        e.Record(13, [e.CallEnded("1.0", "finished", "Cleaned."), e.AgentChanged("Clerk"), ask, _response("Done.")]),
+        e.Record(13, [e.RunStopped("model_behavior", "no"), e.RunEnded("Done.")]),
+    ]
+
+    lines = render_story(story_of(records), "run_1", terminal(80))
+
+    assert lines == [
+        "run_1  Boss  ended - 2 turns, 1 call, 13 s",
+        "|- 00:00:00  input     Clean up",
+        "|- 00:00:01  refused   busy",
+        "|- 00:00:02  turn 1    I delegate.",
+        '|  `- + worker  task="x"',
+        "|       allowed -> started -> finished",
+        "|       |- 00:00:03  input     x",
+        "|       |- 00:00:04  turn 1",
+        '|       |  `- + delete  path="dust/a"',
+        '|       |       waited 4 s "a rule failed" -> edited by mia "path="dust/b""',
+        '|       |       -> started -> in doubt 1 s "its worker is gone" -> answered by mia',
+        '|       |       -> "gone already"',
+        "|       |- 00:00:12  turn 2    Cleaned.",
+        "|       `- 00:00:12  end",
+        "|- 00:00:10  grant     noah: always approve function:delete",
+        "|- 00:00:13  turn 2    Done.",
+        "|- 00:00:13  handoff   to Clerk",
+        "|- 00:00:13  stopped   model_behavior: no",
+        "`- 00:00:13  end",
+    ]
+
+
+def test_the_picture_of_a_run_that_waits_says_so() -> None:
+    records = [
+        e.Record(0, [e.RunStarted("Boss", "Clean up", 10), e.RequestSent()]),
+        e.Record(1, [_response("", function_call("delete", {"path": "dust/a"}))]),
+        e.Record(1, [e.CallHeld("1.0", "d", "function:delete", "f")]),
+    ]
+
+    lines = render_story(story_of(records), "run_1", terminal(80))
+
+    assert lines[0] == "run_1  Boss  waits - 1 turn, 1 call, 1 s"
+    assert lines[3:] == ['   `- * delete  path="dust/a"', "        waits"]
+
+
+def test_the_picture_of_a_cancelled_run_tells_who_wanted_that() -> None:
+    records = [
+        e.Record(0, [e.RunStarted("Boss", "Clean up", 10), e.RequestSent()]),
+        e.Record(1, [_response("", function_call("delete", {"path": "dust/a"}))]),
+        e.Record(1, [e.CallHeld("1.0", "d", "function:delete", "f", expires_at=3, at_expiry="escalate")]),
+        e.Record(3, [e.QuestionEscalated("1.0")]),
+        e.Record(4, [e.CancelAsked("mia", 4, "too late"), e.CallEnded("1.0", "cancelled", "cancelled")]),
+        e.Record(4, [e.RunCancelled()]),
+    ]
+
+    lines = render_story(story_of(records), "run_1", terminal(80))
+
+    assert lines == [
+        "run_1  Boss  cancelled - 1 turn, 1 call, 4 s",
+        "|- 00:00:00  input     Clean up",
+        "|- 00:00:01  turn 1",
+        '|  `- x delete  path="dust/a"',
+        "|       waited 2 s -> escalated -> cancelled",
+        '|       -> "cancelled"',
+        "|- 00:00:04  cancel    mia asked for it: too late",
+        "`- 00:00:04  end",
+    ]
+
+
+def _response(text: str, *calls: dict[str, object]) -> e.ResponseReceived:
+    messages = [assistant_message(text)] if text else []
+    return e.ResponseReceived("r", [*messages, *calls], e.Usage())
+
+
+def _decision(call: str, verdict: e.Verdict, *, at: float, **more: object) -> e.DecisionMade:
+    return e.DecisionMade(call, 1, "d", verdict, "mia", at, **more)

@@ -1,0 +1,116 @@
+"""The root of the command: help, version, exit codes, and how commands are found."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from placet import __version__
+from placet.cli.main import COMMANDS, main
+from tests.cli.running import PLACET, environment, placet, run
+
+HELP = Path(__file__).parent / "help"
+
+
+@pytest.mark.parametrize("command", ["", *(command.name for command in COMMANDS)])
+def test_the_help_is_the_committed_one_that_the_docs_show(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    committed = HELP / f"{f'placet {command}'.strip().replace(' ', '-')}.txt"
+
+    with pytest.raises(SystemExit) as ending:
+        main([*command.split(), "--help"])
+
+    assert ending.value.code == 0
+    assert capsys.readouterr().out == committed.read_text(encoding="utf-8")
+
+
+def test_every_line_of_the_help_fits_into_80_columns() -> None:
+    lines = [line for file in HELP.glob("*.txt") for line in file.read_text(encoding="utf-8").splitlines()]
+
+    assert lines
+    assert [line for line in lines if len(line) > 80] == []
+
+
+def test_the_installed_command_tells_its_version(tmp_path: Path) -> None:
+    found = run([str(Path(sys.executable).with_name("placet")), "--version"], tmp_path)
+
+    assert (found.returncode, found.stdout, found.stderr) == (0, f"placet {__version__}\n", "")
+
+
+def test_without_a_command_the_help_goes_to_standard_error_and_the_code_is_2(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = main([])
+
+    said = capsys.readouterr()
+    assert (code, said.out) == (2, "")
+    assert said.err == (HELP / "placet.txt").read_text(encoding="utf-8")
+
+
+def test_an_unknown_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["dmeo"])
+
+    assert code == 2
+    assert capsys.readouterr().err == "placet: there is no command 'dmeo': «placet --help» lists them.\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--nonsense"], ["demo", "--nonsense"], ["demo", "--yes", "--no"], ["demo", "x"]]
+)
+def test_an_unknown_or_impossible_option_is_wrong_usage(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(SystemExit) as ending:
+        main(arguments)
+
+    assert ending.value.code == 2
+    assert "usage: placet" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_listed_command_has_a_module_that_can_be_configured_and_run(command: object) -> None:
+    module = importlib.import_module(command.module)
+
+    module.configure(argparse.ArgumentParser())
+
+    assert callable(module.run)
+
+
+def test_importing_the_root_imports_no_command(tmp_path: Path) -> None:
+    program = (
+        "import sys, placet.cli.main as root; "
+        "print([each.module for each in root.COMMANDS if each.module in sys.modules], 'readline' in sys.modules)"
+    )
+
+    found = run([sys.executable, "-c", program], tmp_path)
+
+    assert (found.stdout, found.stderr) == ("[] False\n", "")
+
+
+def test_a_reader_who_goes_away_is_no_traceback(tmp_path: Path) -> None:
+    process = subprocess.Popen(  # noqa: S603  # a program of our own
+        [*PLACET, "demo"], cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    with process.stderr:
+        said = process.stderr.read()
+
+    assert (process.wait(timeout=20), said) == (1, b"")
+
+
+def test_an_output_without_our_signs_gets_plain_ones(tmp_path: Path) -> None:
+    found = placet("demo", "--yes", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"})
+
+    assert found.returncode == 0
+    assert found.stdout.isascii()
+    assert "`- " in found.stdout
+    assert "\\u" not in found.stdout
