@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -43,27 +44,47 @@ def plain(value: object, where: str = "value") -> Json:
 
 
 def _plain(value: object, where: str, depth: int) -> Json:
-    if depth > MAX_DEPTH:
-        raise NotPlain(f"{where[:80]}… is nested more than {MAX_DEPTH} levels deep")
     kind = type(value)
+    if kind is str and value.isascii():  # type: ignore[attr-defined]  # narrowed by kind; the most common case by far
+        return value
     if value is None or kind is bool:
         return value
+    if depth > MAX_DEPTH:
+        raise NotPlain(f"{where[:80]}… is nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, str):
         return _plain_text(value, where)
     if kind is int or kind is float:
-        if kind is int and not _MIN_INT <= value <= _MAX_INT:  # type: ignore[operator]  # narrowed by kind
-            raise NotPlain(f"{where} is an integer of more than 64 bits, which many JSON readers would change")
-        if kind is float and not math.isfinite(value):  # type: ignore[arg-type]  # narrowed by kind
-            raise NotPlain(f"{where} is {value}, which JSON cannot hold")
-        return value
-    if isinstance(value, list):
-        return [_plain(each, f"{where}[{i}]", depth + 1) for i, each in enumerate(value)]
+        return _plain_number(value, where)  # type: ignore[arg-type]  # narrowed by kind
+    if isinstance(value, dict | list):
+        return _plain_object(value, where, depth) if isinstance(value, dict) else _plain_list(value, where, depth)
     if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                raise NotPlain(f"{where} has the key {key!r}, and JSON keys are strings")
-        return {_plain_text(key, where): _plain(each, f"{where}.{key}", depth + 1) for key, each in value.items()}
+        return _plain_object(dict(value), where, depth)
     raise NotPlain(f"{where} is a {kind.__name__}, which JSON cannot hold")
+
+
+def _plain_list(value: list[object], where: str, depth: int) -> list[Json]:
+    return [_plain(each, f"{where}[{i}]", depth + 1) for i, each in enumerate(value)]
+
+
+def _plain_object(value: dict[object, object], where: str, depth: int) -> JsonObject:
+    found: JsonObject = {}
+    for key, each in value.items():
+        if not isinstance(key, str):
+            raise NotPlain(f"{where} has the key {key!r}, and JSON keys are strings")
+        name = key if key.isascii() else _plain_text(key, where)
+        kind = type(each)
+        is_ready = (kind is str and each.isascii()) or each is None or kind is bool  # type: ignore[attr-defined]
+        found[name] = each if is_ready else _plain(each, f"{where}.{key}", depth + 1)
+    return found
+
+
+def _plain_number(value: float, where: str) -> Json:
+    if isinstance(value, int):
+        if not _MIN_INT <= value <= _MAX_INT:
+            raise NotPlain(f"{where} is an integer of more than 64 bits, which many JSON readers would change")
+    elif not math.isfinite(value):
+        raise NotPlain(f"{where} is {value}, which JSON cannot hold")
+    return value
 
 
 def _plain_text(value: str, where: str) -> str:
@@ -99,6 +120,8 @@ def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
+_NEEDS_A_LOOK = re.compile(r"\\u[dD]|[\ud800-\udfff]|\d{18}|[eE][+]?\d{2}")
+"""What valid JSON can hold and a log cannot: halves of surrogate pairs, numbers out of range."""
 _strict_decoder = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_no_constant)
 
 
@@ -110,7 +133,9 @@ def parse_arguments(text: str) -> JsonObject | None:
     if text == "{}" or not text.strip():
         return {}
     try:
-        found = plain(_strict_decoder.decode(text))
+        found = _strict_decoder.decode(text)
+        if _NEEDS_A_LOOK.search(text) or text.count("{") + text.count("[") > MAX_DEPTH:
+            found = plain(found)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

@@ -68,6 +68,17 @@ class Call:
         self.outcome: Outcome | None = None
         self.output: Json = None
 
+    def copy(self) -> Call:
+        """Written out: generic copying costs more than all else that a snapshot does."""
+        twin = Call.__new__(Call)
+        twin.id, twin.item, twin.name, twin.label = self.id, self.item, self.name, self.label
+        twin.sent_label, twin.arguments, twin.status = self.sent_label, self.arguments, self.status
+        twin.request, twin.digest, twin.why = self.request, self.digest, self.why
+        twin.expires_at, twin.at_expiry, twin.decision = self.expires_at, self.at_expiry, self.decision
+        twin.attempts, twin.started_in = self.attempts, self.started_in
+        twin.outcome, twin.output = self.outcome, self.output
+        return twin
+
 
 @dataclass(slots=True, eq=False)
 class RunFold:
@@ -137,7 +148,7 @@ class RunFold:
         twin.ledger = ledger if ledger is not None else self.ledger.copy()
         twin.usage = Usage()
         twin.usage.add(self.usage)
-        twin.calls = {key: copy(call) for key, call in self.calls.items()}
+        twin.calls = {key: call.copy() for key, call in self.calls.items()}
         twin.children = {path: child.copy(twin.ledger) for path, child in self.children.items()}
         twin.history = self.history.copy()
         twin.waiting_input = self.waiting_input.copy()
