@@ -69,7 +69,8 @@ async def _rejection_text(frame: Frame, call: Call) -> str:
         return NOT_APPROVED
     await frame.journal.commit()  # user code may take for ever
     args = ToolErrorFormatterArgs("approval_rejected", "function", call.name, call.label, NOT_APPROVED, frame.context)
-    return await awaited(formatter(args)) or NOT_APPROVED
+    text = await awaited(formatter(args))
+    return NOT_APPROVED if text is None else text
 
 
 # -- calls that may run ------------------------------------------------------------------------------------------------
@@ -84,9 +85,9 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
     jobs = [job for call in calls if (job := _job(frame, call)) is not None and await _passes_rules(frame, job)]
     limit = frame.config.max_tool_concurrency
     free = len(jobs) if limit is None else max(0, limit - len(frame.tasks))
-    frame.at_work.update(job.call.id for job in jobs)
-    frame.queue.extend(jobs[free:])
     await _run_side_by_side(frame, jobs[:free])
+    frame.at_work.update(job.call.id for job in jobs[free:])
+    frame.queue.extend(jobs[free:])
 
 
 async def _not_held(frame: Frame, calls: list[Call]) -> list[Call]:
@@ -149,7 +150,8 @@ def _job(frame: Frame, call: Call) -> Job | None:
     if digest != decision.digest or is_late:
         why = "the approval was not used in time" if is_late else CHANGED
         kind = CallInDoubt if call.status is Status.CLEARED else CallHeld
-        frame.note(kind(call.id, digest, tool.identity, tool.fingerprint, why))
+        asked = digest_now(frame.run, call, tool, as_asked=True)
+        frame.note(kind(call.id, asked, tool.identity, tool.fingerprint, why))
         return None
     return Job(call, tool, call.arguments if decision.arguments is None else canonical_text(decision.arguments))
 
@@ -186,7 +188,8 @@ async def _run_body(frame: Frame, job: Job) -> None:
     frame.journal.require_lease()
     outcome: Outcome = "finished"
     failure: BaseException | None = None
-    await _tell_of_start(frame, job, ctx)
+    if job.call.id not in frame.run.children:  # a nested run that goes on was told of when it began
+        await _tell_of_start(frame, job, ctx)
     try:
         if isinstance(job.tool, AgentTool):
             found = await run_nested(frame, job, job.tool)

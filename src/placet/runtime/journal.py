@@ -46,8 +46,10 @@ class Journal:
         self.subscribers: list[Callable[[float, Sequence[AnyFact]], None]] = []
         self._clock = clock
         self._noted: list[AnyFact] = []
-        self._is_broken = False
+        self._broken_by: BaseException | None = None
         """An append failed, and nobody knows whether it was written: this drive writes nothing more."""
+        self._generation = 0
+        """How often what was noted had to be dropped because the log had grown."""
         self._writing = asyncio.Lock()
         self._max_bytes = max_bytes
         self._bytes = sum(map(len, log.lines))
@@ -64,7 +66,7 @@ class Journal:
 
     def note(self, path: str, *facts: PlainFact) -> None:
         """Apply facts of the run with this path. An illegal one raises and changes nothing."""
-        for fact in facts if not self._is_broken else ():
+        for fact in facts if self._broken_by is None else ():
             entry = InChild(path, fact) if path else fact
             apply(self.run, entry)
             self._noted.append(entry)
@@ -78,9 +80,14 @@ class Journal:
 
     async def commit(self) -> None:
         """Make everything noted so far durable. One append for all of it: whole, or not at all."""
-        if not self._noted and not self._writing.locked():
+        if not self._noted and not self._writing.locked() and self._broken_by is None:
             return
+        generation = self._generation
         async with self._writing:  # facts that others note while we write wait for the next append
+            if self._broken_by is not None:
+                raise self._broken_by
+            if generation != self._generation:  # somebody else's append found it out, and ours was dropped with theirs
+                raise Overtaken
             if self._noted:
                 facts, self._noted = self._noted, []
                 at = await self._append(facts)
@@ -94,20 +101,20 @@ class Journal:
             await self.store.append(self.lease, self.log, [line], self.run)
         except PositionConflict:
             await self._catch_up(facts)
-        except BaseException:
-            self._break_off(line)
+        except BaseException as error:
+            self._break_off(line, error)
             raise
         else:
             self._bytes += len(line.text)
             self.log.append(line)
         return line.at
 
-    def _break_off(self, line: Line) -> None:
+    def _break_off(self, line: Line, error: BaseException) -> None:
         """Nobody knows whether the line was written. Certain is the log as it was: the fold goes back to that.
 
         Of a run whose very first line it is, the line itself is all that is known, and it can be gone on from.
         """
-        self._is_broken = True
+        self._broken_by = error
         self._noted.clear()
         if not len(self.log):
             self.log.append(line)
@@ -135,6 +142,7 @@ class Journal:
                 f"Run {self.log.run_id} was changed by somebody else: its log is not the one that was driven."
             )
         self._go_to(stored.log)
+        self._generation += 1
         self._noted.clear()
         self.note_all([fact for fact in facts if isinstance(_bare(fact), _HAPPENED)])
         if self._noted:

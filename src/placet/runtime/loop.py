@@ -5,6 +5,7 @@ and resumption are callers of it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import assert_never
 
 from placet.core.next_step import (
@@ -23,7 +24,7 @@ from placet.core.next_step import (
     WaitForPeople,
     next_step,
 )
-from placet.errors import MaxTurnsExceeded
+from placet.errors import MaxTurnsExceeded, StoreError
 from placet.runtime.ending import cancel_run, conclude_run, end_by_handler, judge_turn, note_stop
 from placet.runtime.execute import (
     abandon_bodies,
@@ -114,5 +115,6 @@ async def drive_safely(frame: Frame) -> None:
     except Exception as error:
         await finish_bodies(frame)
         note_stop(frame, error)
-        await frame.journal.commit()
+        with contextlib.suppress(StoreError, Overtaken):  # the error that ended the drive is the one to tell of
+            await frame.journal.commit()
         raise

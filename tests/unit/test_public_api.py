@@ -1,0 +1,235 @@
+"""The public surface: its names, its documentation, its weight, its errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.resources
+import inspect
+import re
+import subprocess
+import sys
+from typing import get_origin
+
+import pytest
+
+import placet
+from placet import errors
+
+HEAVY = [
+    "openai",
+    "mcp",
+    "anthropic",
+    "starlette",
+    "uvicorn",
+    "jinja2",
+    "psycopg",
+    "procrastinate",
+    "pydantic",
+    "httpx",
+]
+
+
+def public_names() -> list[str]:
+    return list(placet.__all__)
+
+
+PINNED = [
+    "Agent",
+    "AgentHooks",
+    "AgentTool",
+    "AgentUpdatedStreamEvent",
+    "ApprovalRecord",
+    "CallModelData",
+    "CannotTell",
+    "DeliveryUnknown",
+    "DidNotHappen",
+    "FunctionTool",
+    "FunctionToolResult",
+    "Grant",
+    "GuardrailFunctionOutput",
+    "GuardrailResult",
+    "GuardrailTripped",
+    "Handoff",
+    "HandoffCallItem",
+    "HandoffInputData",
+    "HandoffOutputItem",
+    "Happened",
+    "InMemorySession",
+    "InputGuardrail",
+    "InputGuardrailTripwireTriggered",
+    "LimitExceeded",
+    "Limits",
+    "MaxTurnsExceeded",
+    "MemoryStore",
+    "MessageOutputItem",
+    "Model",
+    "ModelBehaviorError",
+    "ModelInputData",
+    "ModelRequest",
+    "ModelResponse",
+    "ModelSettings",
+    "NotPending",
+    "OpenAIServerConversationTracker",
+    "OtherItem",
+    "OutputGuardrail",
+    "OutputGuardrailTripwireTriggered",
+    "PlacetError",
+    "RawEvent",
+    "RawResponsesStreamEvent",
+    "ReasoningItem",
+    "Reconciled",
+    "RequestNotTaken",
+    "RunConfig",
+    "RunConflict",
+    "RunContextWrapper",
+    "RunErrorHandlerInput",
+    "RunErrorHandlerResult",
+    "RunFinished",
+    "RunHooks",
+    "RunItem",
+    "RunItemStreamEvent",
+    "RunResult",
+    "RunResultStreaming",
+    "RunState",
+    "Runner",
+    "SQLiteSession",
+    "SealBroken",
+    "Secret",
+    "Session",
+    "SessionBusy",
+    "StaleApproval",
+    "StateRefused",
+    "StopAtTools",
+    "Store",
+    "StoreError",
+    "StreamEvent",
+    "Tool",
+    "ToolApprovalItem",
+    "ToolCallItem",
+    "ToolCallOutputItem",
+    "ToolContext",
+    "ToolError",
+    "ToolErrorFormatterArgs",
+    "ToolGuardrailFunctionOutput",
+    "ToolInputGuardrail",
+    "ToolInputGuardrailData",
+    "ToolInputGuardrailTripwireTriggered",
+    "ToolOutputError",
+    "ToolOutputGuardrail",
+    "ToolOutputGuardrailData",
+    "ToolOutputGuardrailTripwireTriggered",
+    "ToolSpec",
+    "ToolTimeoutError",
+    "ToolsToFinalOutputResult",
+    "Usage",
+    "UserError",
+    "default_store",
+    "function_tool",
+    "handoff",
+    "input_guardrail",
+    "output_guardrail",
+    "set_default_store",
+    "tool_input_guardrail",
+    "tool_output_guardrail",
+]
+"""Whoever adds a public name adds it here, knowingly; whoever takes one away breaks somebody's program."""
+
+
+def test_the_public_names_are_pinned() -> None:
+    assert sorted(placet.__all__) == sorted(PINNED)
+
+
+def test_every_public_name_is_there_and_stands_once() -> None:
+    assert len(set(placet.__all__)) == len(placet.__all__)
+    assert [name for name in placet.__all__ if not hasattr(placet, name)] == []
+
+
+def _is_documented(value: object) -> bool:
+    if get_origin(value) is not None or not (inspect.isclass(value) or inspect.isfunction(value)):
+        return True  # an alias of a type: its parts are documented
+    doc = value.__doc__ or ""
+    if inspect.isclass(value) and issubclass(value, errors.PlacetError):
+        return bool(doc) or value.__name__ in (errors.__doc__ or "")
+    is_made_up = dataclasses.is_dataclass(value) and doc.startswith(f"{getattr(value, '__name__', '')}(")
+    return bool(doc.strip()) and not is_made_up
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_every_public_name_is_documented(name: str) -> None:
+    assert _is_documented(getattr(placet, name)), f"{name} has no docstring"
+
+
+def test_importing_placet_is_light() -> None:
+    script = f"import sys, placet; print([name for name in {HEAVY!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)  # noqa: S603
+
+    assert found.stdout.strip() == "[]"
+
+
+def test_importing_the_test_tools_is_light_too() -> None:
+    script = f"import sys, placet.testing; print([name for name in {HEAVY!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)  # noqa: S603
+
+    assert found.stdout.strip() == "[]"
+
+
+def test_the_types_are_shipped() -> None:
+    assert importlib.resources.files("placet").joinpath("py.typed").is_file()
+
+
+# -- errors
+
+
+def every_error() -> list[type[errors.PlacetError]]:
+    found = [each for each in vars(errors).values() if inspect.isclass(each) and issubclass(each, errors.PlacetError)]
+    assert len(found) > 10
+    return found
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    codes = {error: error.code for error in every_error()}
+
+    assert len(set(codes.values())) == len(codes)
+    assert all(re.fullmatch(r"[a-z][a-z_]*", code) for code in codes.values())
+
+
+def test_the_tree_at_the_top_of_the_file_is_the_tree_of_the_classes() -> None:
+    drawn: dict[str, str] = {}
+    above: list[tuple[int, str]] = []
+    for line in (errors.__doc__ or "").splitlines():
+        found = re.match(r"^ {4}([│ ]*)(├── |└── )?([A-Z]\w+)(?:  +\S.*)?$", line)
+        if found is None:
+            continue
+        depth = len(found[1]) + (4 if found[2] else 0)
+        above = [(each, name) for each, name in above if each < depth]
+        drawn[found[3]] = above[-1][1] if above else "Exception"
+        above.append((depth, found[3]))
+    real = {error.__name__: error.__bases__[0].__name__ for error in every_error()}
+
+    assert drawn == real
+
+
+def test_the_tree_has_one_line_for_each_error() -> None:
+    tree = (errors.__doc__ or "").split("PlacetError\n", 1)[1].split("\n\n", 1)[0]
+
+    assert all(re.match(r"^ {4}[│├└ ]+── ?[A-Z]|^ {4}[│ ]*[├└]── [A-Z]", line) for line in tree.splitlines())
+
+
+@pytest.mark.parametrize("error", every_error(), ids=lambda each: each.__name__)
+def test_every_error_can_be_made_of_a_message_and_carries_no_state_of_its_own(error: type[errors.PlacetError]) -> None:
+    made = error("what happened, and what to do")
+
+    assert str(made) == "what happened, and what to do"
+    assert made.state is None
+
+
+def test_the_names_of_the_errors_are_public() -> None:
+    internal = {"PositionConflict", "IllegalTransition"}  # a store's business
+
+    assert {error.__name__ for error in every_error()} - internal <= set(placet.__all__)
+
+
+def test_the_version_is_the_packages() -> None:
+    import importlib.metadata
+
+    assert placet.__version__ == importlib.metadata.version("placet")
