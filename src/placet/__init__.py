@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from placet.agent import Agent, AgentTool, FunctionToolResult, StopAtTools, ToolsToFinalOutputResult
 from placet.context import RunContextWrapper, ToolContext
 from placet.core.approvals import ApprovalRecord
@@ -72,14 +74,26 @@ from placet.runtime.runner import Runner
 from placet.runtime.stream import AgentUpdatedStreamEvent, RawResponsesStreamEvent, RunItemStreamEvent, StreamEvent
 from placet.secrets import Secret
 from placet.sessions.memory import InMemorySession
-from placet.sessions.sqlite import SQLiteSession
 from placet.stores.memory import MemoryStore
 from placet.tool import CannotTell, DidNotHappen, FunctionTool, Happened, Tool, function_tool
 from placet.tracker import OpenAIServerConversationTracker
 
+if TYPE_CHECKING:
+    from placet.sessions.sqlite import SQLiteSession
+
 __version__ = "0.1.0"
 
 set_default_store(MemoryStore())
+
+
+def __getattr__(name: str) -> Any:
+    """What needs a database driver is imported when it is used."""
+    if name == "SQLiteSession":
+        from placet.sessions.sqlite import SQLiteSession
+
+        return SQLiteSession
+    raise AttributeError(f"module 'placet' has no attribute {name!r}")
+
 
 __all__ = [
     "Agent",

@@ -40,6 +40,8 @@ class FunctionToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolsToFinalOutputResult:
+    """What a `tool_use_behavior` function says: is this the end, and with which output?"""
+
     is_final_output: bool
     final_output: Any = None
 

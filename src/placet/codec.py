@@ -95,6 +95,16 @@ def _plain_text(value: str, where: str) -> str:
     return str(value)
 
 
+def size_of(text: str) -> int:
+    """How many bytes the text takes in a log."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def writable(text: str) -> str:
+    """The text, with what no log can hold (halves of surrogate pairs, from odd file names) made question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def plain_item(item: object, where: str = "item") -> JsonObject:
     """A raw item as a dict of our own: given as a mapping, or as an object of the `openai` package."""
     if not isinstance(item, dict) and isinstance(item, _Dumpable):

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from placet.clock import Clock
-from placet.codec import Json, JsonObject, NotPlain, canonical, plain
+from placet.codec import Json, JsonObject, NotPlain, canonical, plain, writable
 from placet.core.approvals import ANY_AGENT, Entry, Ledger
 from placet.core.deciding import find_by_id, find_by_look
 from placet.core.gate import digest_of
@@ -56,15 +56,32 @@ class Word:
     output: Json = None
 
 
-def stage_word(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId, word: Word, clock: Clock) -> None:
-    """Note the word in the ledger. Without a run (no ids) any item is taken, and its label is its identity."""
-    entry = find_entry(ledger, run_ids, item) if run_ids else entry_by_label(item)
+def _check_word(word: Word) -> None:
+    """What cannot be written into the log, or means nothing, is refused where it is said."""
+    always: object = word.always
+    if not isinstance(always, bool | Grant):
+        raise UserError(f"«Always» is True, False or a Grant, not {always!r}.")
+    for name in ("by", "reason", "message"):
+        text: object = getattr(word, name)
+        if text is not None and not isinstance(text, str):
+            raise UserError(f"A decision's {name} is a text, not a {type(text).__name__}.")
+        if isinstance(text, str) and writable(text) != text:
+            raise UserError(f"A decision's {name} must be valid Unicode: it holds half of a surrogate pair.")
+
+
+def stage_word(
+    ledger: Ledger, run_ids: Sequence[str], item: ItemOrId, word: Word, clock: Clock, *, by_hand: bool = False
+) -> None:
+    """Note the word in the ledger. By hand (or without a run) any item is taken, by its id or its label."""
+    takes_any = by_hand or not run_ids
+    entry = entry_of_item(item, run_ids) if takes_any else find_entry(ledger, run_ids, item)
     decision, grants = facts_of_word(entry, word, clock.now())
-    ledger.stage([decision], grants, [] if run_ids else [entry])
+    ledger.stage([decision], grants, [entry] if takes_any else [])
 
 
 def facts_of_word(entry: Entry, word: Word, now: float) -> tuple[DecisionMade, list[GrantMade]]:
     """What somebody said about a call, as facts."""
+    _check_word(word)
     digest = entry.digest
     if word.arguments is not None:
         digest = digest_of(path_of(entry.call), entry.agent, entry.tool, entry.fingerprint, word.arguments)
@@ -85,6 +102,8 @@ def facts_of_word(entry: Entry, word: Word, now: float) -> tuple[DecisionMade, l
 
 def find_entry(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId) -> Entry:
     """The one waiting call that is meant: by our id, or by label, tool and arguments."""
+    if item == "":
+        raise UserError("An empty text names no call.")
     if isinstance(item, str):
         owner, local = split_call_id(item)
         is_ours = owner in run_ids or ledger.is_open(item)
@@ -100,18 +119,28 @@ def find_entry(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId) -> Entry:
     return entry
 
 
-def entry_by_label(item: ItemOrId) -> Entry:
-    """An entry for an item that no run knows."""
+def entry_of_item(item: ItemOrId, run_ids: Sequence[str]) -> Entry:
+    """An entry for an item that this ledger has not seen: of this run, by its id, or made by hand, by its label."""
     if isinstance(item, str):
         raise UserError("A wrapper that belongs to no run knows no calls: give the ToolApprovalItem itself.")
+    owner, local = split_call_id(item.id)
+    if item.id and owner in run_ids:
+        number = int(item.request_id.rpartition("#")[2] or 1)
+        return Entry(
+            call=local, label=item.call_id or "", name=item.name or "", request=number, digest=item.digest,
+            tool=f"function:{item.name}", agent=item.agent_path, arguments=item.arguments or "",
+        )  # fmt: skip
     label, name = item.call_id or "", item.name or ""
     return Entry(
         call=label_key(name, label), label=label, name=name, tool=f"function:{name}", arguments=item.arguments or ""
     )
 
 
+BY_HAND = "by-hand:"
+
+
 def label_key(name: str, label: str) -> str:
-    return f"by-hand:{name}:{label}"
+    return f"{BY_HAND}{name}:{label}"
 
 
 def _grant(entry: Entry, word: Word, now: float) -> GrantMade:

@@ -21,8 +21,7 @@
     ├── StaleApproval                      a decision contradicts one in the log, or is about something that changed
     ├── RunFinished                        a decision came after the end of the run
     ├── RequestNotTaken                    a model certainly did not take a request: nothing was delivered
-    ├── DeliveryUnknown                    nobody knows whether the provider took a request; resend=True | False
-    settles it
+    ├── DeliveryUnknown                    nobody knows whether a request was taken: resume with resend=True | False
     └── StoreError                         the store could not do its work
         ├── PositionConflict               an append named a position that is not the end of the log
         └── IllegalTransition              a fact cannot follow the facts before it (nothing was changed)

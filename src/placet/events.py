@@ -239,6 +239,10 @@ class GrantRevoked(Fact, frozen=True, tag="ungrant"):
     at: float
 
 
+class TurnJudged(Fact, frozen=True, tag="judged"):
+    """A function looked at the outputs of the turn and said: go on. It is not asked twice."""
+
+
 class GuardrailRecord(msgspec.Struct, frozen=True, array_like=True):
     name: str
     tripped: bool
@@ -338,6 +342,7 @@ PlainFact: TypeAlias = (
     | DecisionRevoked
     | GrantMade
     | GrantRevoked
+    | TurnJudged
     | GuardrailsJudged
     | SessionWriting
     | SessionWritten

@@ -90,12 +90,16 @@ class ToolGuardrailFunctionOutput:
 
 @dataclass(frozen=True, slots=True)
 class ToolInputGuardrailData:
+    """What a tool's input guardrail looks at."""
+
     context: ToolContext[Any]
     agent: Named
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutputGuardrailData(ToolInputGuardrailData):
+    """What a tool's output guardrail looks at."""
+
     output: Any = None
 
 
@@ -104,6 +108,8 @@ ToolGuardrailFunction: TypeAlias = Callable[[Any], ToolGuardrailFunctionOutput |
 
 @dataclass(eq=False, slots=True)
 class ToolInputGuardrail:
+    """Looks at a call before a person is asked about it and before it runs."""
+
     guardrail_function: ToolGuardrailFunction
     name: str | None = None
 
@@ -113,7 +119,7 @@ class ToolInputGuardrail:
 
 @dataclass(eq=False, slots=True)
 class ToolOutputGuardrail(ToolInputGuardrail):
-    pass
+    """Looks at what a tool's body returned."""
 
 
 @overload

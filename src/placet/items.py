@@ -47,6 +47,8 @@ class _ItemBase:
 
 @dataclass(eq=False, repr=False)
 class MessageOutputItem(_ItemBase):
+    """A message of the model."""
+
     type: ClassVar[str] = "message_output_item"
 
     @property
@@ -56,11 +58,15 @@ class MessageOutputItem(_ItemBase):
 
 @dataclass(eq=False, repr=False)
 class ReasoningItem(_ItemBase):
+    """What the model thought, as far as its provider shows it."""
+
     type: ClassVar[str] = "reasoning_item"
 
 
 @dataclass(eq=False, repr=False)
 class ToolCallItem(_ItemBase):
+    """The model called a tool."""
+
     id: str = ""
     """Our id of the call; empty on an item made by hand."""
     type: ClassVar[str] = "tool_call_item"
@@ -77,6 +83,8 @@ class ToolCallItem(_ItemBase):
 
 @dataclass(eq=False, repr=False)
 class ToolCallOutputItem(_ItemBase):
+    """What the model reads of a call that has ended."""
+
     output: Any = None  # Any: what the tool returned
     id: str = ""
     type: ClassVar[str] = "tool_call_output_item"
@@ -88,11 +96,15 @@ class ToolCallOutputItem(_ItemBase):
 
 @dataclass(eq=False, repr=False)
 class HandoffCallItem(ToolCallItem):
+    """The model asked to hand over."""
+
     type: ClassVar[str] = "handoff_call_item"
 
 
 @dataclass(eq=False, repr=False)
 class HandoffOutputItem(_ItemBase):
+    """The conversation went from one agent to another."""
+
     source_agent: Named | None = None
     target_agent: Named | None = None
     type: ClassVar[str] = "handoff_output_item"

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
+    """How a model is asked; what is None is left to its provider."""
+
     temperature: float | None = None
     top_p: float | None = None
     frequency_penalty: float | None = None

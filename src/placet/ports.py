@@ -58,7 +58,11 @@ StreamPart: TypeAlias = RawEvent | ModelResponse
 
 
 class Model(Protocol):
-    """A model answers requests. One that certainly did not take a request raises `placet.RequestNotTaken`."""
+    """A model answers requests. One that certainly did not take a request raises `placet.RequestNotTaken`.
+
+    A model that never changes the items it is given may say so with `leaves_input_alone = True`, and spares a copy of
+    the history for each request.
+    """
 
     async def get_response(self, request: ModelRequest) -> ModelResponse: ...
 

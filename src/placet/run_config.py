@@ -36,6 +36,8 @@ ToolErrorFormatter: TypeAlias = Callable[[ToolErrorFormatterArgs], str | Awaitab
 
 @dataclass(frozen=True, slots=True)
 class ModelInputData:
+    """What a model is about to be sent."""
+
     input: list[JsonObject]
     instructions: str | None = None
 
@@ -63,6 +65,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
+    """Settings of one run; the defaults are meant to be right."""
+
     model: str | Model | None = None
     """Takes the place of every agent's model."""
     model_settings: ModelSettings | None = None

@@ -52,6 +52,8 @@ class RunState(Generic[T]):
         auto_previous_response_id: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        if context is not None and not isinstance(context, RunContextWrapper):
+            raise UserError(f"RunState(context=…) is a RunContextWrapper, not a {type(context).__name__}.")
         delivery, server_id = delivery_of(conversation_id, previous_response_id, auto_previous_response_id)
         started = RunStarted(starting_agent.address, as_input(original_input), max_turns, delivery, server_id)
         self._log = new_log()
@@ -143,8 +145,8 @@ class RunState(Generic[T]):
     def _say(self, verb: str, item: ItemOrId, word: Word) -> None:
         if self._context is None:
             raise UserError(f"Cannot {verb} tool: {NO_CONTEXT}")
-        run_ids = () if self._made_by_hand else (*self._run.origins, self.run_id)
-        stage_word(self._context._ledger, run_ids, item, word, self._clock)
+        run_ids = (*self._run.origins, self.run_id)
+        stage_word(self._context._ledger, run_ids, item, word, self._clock, by_hand=self._made_by_hand)
 
     def _checked_edit(self, item: ItemOrId, arguments: Mapping[str, object]) -> JsonObject:
         if self._context is None:
@@ -154,7 +156,7 @@ class RunState(Generic[T]):
         entry = find_entry(self._context._ledger, (*self._run.origins, self.run_id), item)
         tool = self._graph.at(entry.agent).tool_named(entry.name)
         edited = plain_object(arguments, f"The edited arguments of '{entry.name}'")
-        problem = tool.check_arguments(edited) if tool is not None and tool.check_arguments is not None else None
+        problem = tool.problem_with(edited) if tool is not None else None
         if problem is not None:
             raise UserError(f"The edited arguments do not fit tool '{entry.name}':\n{problem}")
         return edited
@@ -195,6 +197,16 @@ class RunState(Generic[T]):
         self._added = (*self._added, *(added for added in other._added if added.id not in known))
         return self
 
+    def take_over_words(self, other: RunState[T]) -> None:
+        """Stage the other state's decisions and additions as far as they still wait to be written."""
+        if self._context is None or other._context is None:
+            return
+        ledger, staged = self._context._ledger, other._context._ledger.staged()
+        known = {grant.id for grant in ledger.grants()}
+        decisions = [word for word in staged if isinstance(word, DecisionMade) and ledger.is_open(word.call)]
+        ledger.stage(decisions, [word for word in staged if isinstance(word, GrantMade) and word.id not in known])
+        self._added = tuple(added for added in other._added if added.id not in self._run.input_ids)
+
     def fork(self) -> RunState[T]:
         """An independent run with a new id, from here on. Calls that were started stay so: nothing is done twice."""
         log = Log(mint("run"), os.urandom(16))
@@ -210,6 +222,9 @@ class RunState(Generic[T]):
         context: Any = self._context.context if self._context is not None else None
         twin: RunState[T] = RunState.of_run(self._graph, log, run, context, self._clock)
         twin._made_by_hand = self._made_by_hand
+        if self._made_by_hand and self._context is not None:
+            ledger = self._context._ledger.copy()
+            twin._context = RunContextWrapper(context, _copied(run.usage), ledger=ledger, clock=self._clock)
         twin._added = self._added
         return twin
 
@@ -381,9 +396,11 @@ def pending_item(run: RunFold, local: str, run_id: str, graph: AgentGraph) -> To
 
 
 def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph) -> ToolApprovalItem:
+    """What a person is shown: the call as it would run, so in doubt after an edit, what the edit made of it."""
+    shown = dict(call.item) if call.edited is None else {**call.item, "arguments": encode(call.edited).decode()}
     return ToolApprovalItem(
         graph.at(owner.response_agent),
-        dict(call.item),
+        shown,
         tool_name=call.name,
         id=call_id(run_id, call.id),
         kind="in_doubt" if call.status is Status.IN_DOUBT else "approval",

@@ -20,7 +20,7 @@ from placet.core.log import Log, read_line
 from placet.core.state import RunFold
 from placet.errors import IllegalTransition, SealBroken, StateRefused, UserError
 from placet.events import FORMAT, DecisionMade, GrantMade, InputAdded
-from placet.secrets import RestoredContext, split_secrets
+from placet.secrets import restored, split_secrets
 
 
 class PackedContext(msgspec.Struct, omit_defaults=True):
@@ -29,7 +29,7 @@ class PackedContext(msgspec.Struct, omit_defaults=True):
     kind: str
     """`none`, `mapping` (as it is), `serialized` (needs the deserializer), `left_out` (could not travel)."""
     value: Json = None
-    secrets: list[str] = []
+    secrets: list[list[str | int]] = []
     type: str | None = None
 
 
@@ -215,8 +215,7 @@ def unpack_context(
 ) -> Any:
     """The context as it was stored. Without what it needs it is None with a warning, and refused under strict."""
     value: Any = packed.value
-    if packed.secrets and isinstance(value, dict):
-        value = RestoredContext(value, packed.secrets)
+    value = restored(value, packed.secrets)
     match packed.kind:
         case "none":
             return None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_origin, overload
 
 from placet.codec import JsonObject, canonical, parse_arguments
 from placet.context import RunContextWrapper, ToolContext
+from placet.core.json_schema import problems
 from placet.errors import ToolOutputError, ToolTimeoutError, UserError
 from placet.guardrail import ToolInputGuardrail, ToolOutputGuardrail
 from placet.tool_schema import InvalidArguments, function_schema
@@ -87,6 +88,12 @@ class FunctionTool:
 
     kind = "function"
 
+    def problem_with(self, arguments: JsonObject) -> str | None:
+        """What is wrong with these arguments, or None: by the tool's own check, or by its schema."""
+        if self.check_arguments is not None:
+            return self.check_arguments(arguments)
+        return "\n".join(problems(self.params_json_schema, arguments)) or None
+
     def __post_init__(self) -> None:
         if not isinstance(self.needs_approval, bool) and not callable(self.needs_approval):
             raise UserError(
@@ -115,13 +122,15 @@ class FunctionTool:
 Tool: TypeAlias = FunctionTool
 
 
+_NAMES = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
+_VALUES = ("default", "enum", "const", "examples")
+
+
 def without_prose(schema: object, *, names: bool = False) -> object:
     """A JSON schema without titles and descriptions. `names`: the keys here are names of properties, not keywords."""
     if isinstance(schema, Mapping):
         return {
-            key: without_prose(
-                each, names=not names and key in ("properties", "$defs", "definitions", "patternProperties")
-            )
+            key: each if not names and key in _VALUES else without_prose(each, names=not names and key in _NAMES)
             for key, each in schema.items()
             if names or key not in ("title", "description")
         }

@@ -140,7 +140,7 @@ def test_a_log_that_was_written_before_a_fact_got_another_field_still_verifies()
     log = Log("run_x", b"k" * 16)
     line = b"[1.0,[" + text + b"]]"
     facts = read_line(line).facts
-    log.append(Line(line, log._head_after(1.0, facts, [text]), 1.0, facts))
+    log.append(Line(line, log._head_after(b"1.0", facts, [text]), 1.0, facts))
 
     assert log.verify()
 

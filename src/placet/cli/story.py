@@ -110,7 +110,14 @@ def _tell(story: RunStory, at: float, fact: e.PlainFact) -> None:
             story.notes += [
                 Mark(at, "tripwire", "red", f"{fact.kind}: {each.name}") for each in fact.results if each.tripped
             ]
-        case e.RequestSent() | e.TurnLimitSet() | e.SessionWriting() | e.SessionWritten() | e.ContextSaved():
+        case (
+            e.RequestSent()
+            | e.TurnLimitSet()
+            | e.SessionWriting()
+            | e.SessionWritten()
+            | e.ContextSaved()
+            | e.TurnJudged()
+        ):
             pass  # a request shows in its answer, or in what became of it; the others are bookkeeping
         case _:
             story.notes.append(_note(at, fact))

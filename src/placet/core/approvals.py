@@ -1,8 +1,8 @@
 """The ledger: who decided what about which call, queryable at any moment from any thread.
 
-Rules of this file: a reader never iterates over something that a writer may change. Single questions are one dictionary
-look-up of an immutable value; questions about many entries and all changes take the lock. Decisions that are in the log
-and decisions that are only staged (made on a state, not yet appended) stand side by side, and the last word counts.
+Rule of this file: whoever reads more than one thing, and whoever changes anything, holds the lock; a reader sees a
+change whole or not at all. Decisions that are in the log and decisions that are only staged (made on a state, not yet
+appended) stand side by side, and the last word counts.
 """
 
 from __future__ import annotations
@@ -79,7 +79,16 @@ def covers(
 class Ledger:
     """The decisions of one run (or of one wrapper made by hand). `copy` gives an independent one."""
 
-    __slots__ = ("_by_label", "_entries", "_grants", "_lock", "_open", "_staged", "_staged_grants", "_uses")
+    __slots__ = (
+        "_by_label",
+        "_entries",
+        "_grants",
+        "_lock",
+        "_open",
+        "_staged",
+        "_staged_grants",
+        "_uses",
+    )
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -204,16 +213,14 @@ class Ledger:
         with self._lock:
             return [entry for entry in self._entries.values() if entry.agent == ANY_AGENT]
 
-    def word_by_hand(self, key: str, name: str) -> tuple[Entry | None, DecisionMade] | None:
-        """What was said by hand about the call with this key, or (without an entry) always about the tool with this
-        name."""
-        entry, decision = self._entries.get(key), self._staged.get(key)
-        if entry is not None and decision is not None:
-            return entry, decision
-        for grant in reversed(self._staged_grants):
-            if name_of(grant.tool) == name and is_unconditional(grant):
-                return None, DecisionMade(key, 0, "", grant.verdict, grant.by, grant.at, grant.reason, grant.message)
-        return None
+    def word_by_hand(self, key: str) -> tuple[Entry, DecisionMade] | None:
+        """What was said by hand about the call with this key."""
+        with self._lock:
+            entry, decision = self._entries.get(key), self._staged.get(key)
+            return (entry, decision) if entry is not None and decision is not None else None
+
+    def grants_by_hand(self) -> tuple[GrantMade, ...]:
+        return self._staged_grants
 
     def is_open(self, call: str) -> bool:
         return call in self._open
@@ -226,22 +233,25 @@ class Ledger:
 
     def status(self, tool_name: str, call: str) -> bool | None:
         """True, False or None (undecided) for a call named by the provider's label or by our local id."""
-        verdicts = {self._verdict(entry) for entry in self._named(tool_name, call)}
-        if not verdicts:
-            return self._standing_verdict(tool_name, None)
+        with self._lock:
+            verdicts = {self._verdict(entry) for entry in self._named(tool_name, call)}
+            if not verdicts:
+                return self._standing_verdict(tool_name, None)
         if False in verdicts:
             return False
         return True if verdicts == {True} else None
 
     def message(self, tool_name: str, call: str) -> str | None:
         """What the model of a rejected call reads, if the decision (or the grant) says so."""
-        named = self._named(tool_name, call)
-        for entry in named:
-            decision = self._decision(entry)
+        with self._lock:
+            named = self._named(tool_name, call)
+            decisions = [self._decision(entry) for entry in named]
+            grants = self._grants + self._staged_grants
+        for decision in decisions:
             if decision is not None and decision.verdict == "reject" and decision.message is not None:
                 return decision.message
         agents = {entry.agent for entry in named}
-        for grant in reversed(self._grants + self._staged_grants):
+        for grant in reversed(grants):
             if name_of(grant.tool) == tool_name and grant.verdict == "reject" and (not agents or grant.agent in agents):
                 return grant.message
         return None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from placet import events as e
-from placet.codec import JsonObject
+from placet.codec import JsonObject, canonical
 from placet.core.approvals import Entry
 from placet.core.plan import plan_calls
 from placet.core.state import Call, RunFold
@@ -156,6 +156,12 @@ def _guardrails_judged(run: RunFold, fact: e.GuardrailsJudged) -> None:
     if fact.kind == "input":
         run.input_judged = True
         run.tripped = next((each for each in fact.results if each.tripped), None)
+
+
+def _turn_judged(run: RunFold, _fact: e.TurnJudged) -> None:
+    if run.open_calls:
+        raise IllegalTransition("A turn is judged when all of its calls have ended.")
+    run.judged_turn = run.turn
 
 
 def _session_writing(run: RunFold, fact: e.SessionWriting) -> None:
@@ -306,6 +312,8 @@ def _ask_about(run: RunFold, fact: e.CallHeld | e.CallInDoubt, move: Move) -> No
     call.expires_at = fact.expires_at if isinstance(fact, e.CallHeld) else None
     call.at_expiry = fact.at_expiry if isinstance(fact, e.CallHeld) else None
     call.decision = None
+    if isinstance(fact, e.CallHeld):  # asked anew about the model's own arguments; in doubt is what ran, edited or not
+        call.edited = None
     run.ledger.ask(
         Entry(
             call=call.id,
@@ -313,7 +321,7 @@ def _ask_about(run: RunFold, fact: e.CallHeld | e.CallInDoubt, move: Move) -> No
             tool=fact.tool,
             fingerprint=fact.fingerprint,
             agent=run.response_agent,
-            arguments=call.arguments,
+            arguments=call.arguments if call.edited is None else canonical(call.edited).decode(),
             request=call.request,
             digest=call.digest,
             name=call.name,
@@ -335,6 +343,8 @@ def _decision_made(run: RunFold, fact: e.DecisionMade) -> None:
         raise IllegalTransition(f"The decision about call {call.id} is about something else than what waits.")
     call.status = after(call.status, _DECIDING[fact.verdict], call.id)
     call.decision = fact
+    if fact.arguments is not None:
+        call.edited = fact.arguments
     run.ledger.record(fact)
 
 
@@ -342,6 +352,8 @@ def _decision_revoked(run: RunFold, fact: e.DecisionRevoked) -> None:
     call = _call(run, fact.call)
     call.status = after(call.status, Move.REVOKE, call.id)
     call.decision = None
+    if call.status is Status.HELD:
+        call.edited = None
     run.ledger.reopen(call.id)
 
 
@@ -367,6 +379,7 @@ _ENDING: dict[e.Outcome, Move] = {
 
 def _call_ended(run: RunFold, fact: e.CallEnded) -> None:
     call = _call(run, fact.call)
+    _check_outcome(run, call, fact.outcome)
     move = Move.REFUSE if call.status is Status.GIVEN_UP else _ENDING[fact.outcome]
     call.status = after(call.status, move, call.id)
     _close_child(run, call)
@@ -377,6 +390,21 @@ def _call_ended(run: RunFold, fact: e.CallEnded) -> None:
     run.open_calls -= 1
     if run.open_calls == 0:
         _close_turn(run)
+
+
+_ONLY_OUTCOME: dict[Status, e.Outcome] = {
+    Status.REJECTED: "rejected",
+    Status.ANSWERED: "answered",
+    Status.GIVEN_UP: "failed",
+}
+"""Decided calls end as they were decided."""
+
+
+def _check_outcome(run: RunFold, call: Call, outcome: e.Outcome) -> None:
+    if _ONLY_OUTCOME.get(call.status, outcome) != outcome:
+        raise IllegalTransition(f"Call {call.id} is {call.status.value}: it cannot end as {outcome}.")
+    if call.status is Status.STARTED and _ENDING[outcome] is Move.CLOSE and call.id not in run.children:
+        raise IllegalTransition(f"Call {call.id} is running: only its own end, or doubt, can follow.")
 
 
 def _close_child(run: RunFold, call: Call) -> None:
@@ -406,6 +434,7 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.TurnLimitSet: _turn_limit_set,
     e.InputAdded: _input_added,
     e.AgentChanged: _agent_changed,
+    e.TurnJudged: _turn_judged,
     e.GuardrailsJudged: _guardrails_judged,
     e.SessionWriting: _session_writing,
     e.SessionWritten: _session_written,

@@ -41,6 +41,16 @@ def digest_of(path: str, agent: str, tool: str, fingerprint: str, arguments: Jso
     return hashlib.blake2b(canonical([path, agent, tool, fingerprint, arguments]), digest_size=16).hexdigest()
 
 
+def newest_first(grants: Sequence[GrantMade]) -> list[GrantMade]:
+    """Newest first; of two with one time, and where a clock stepped back, the one that was given later."""
+    order: list[tuple[float, int]] = []
+    latest = 0.0
+    for index, grant in enumerate(grants):
+        latest = max(latest, grant.at)
+        order.append((latest, index))
+    return [grants[index] for _, index in sorted(order, reverse=True)]
+
+
 def newest_grant(
     grants: Sequence[GrantMade],
     ledger: Ledger,
@@ -52,7 +62,7 @@ def newest_grant(
     now: float,
 ) -> GrantMade | None:
     """The newest of these grants that reaches the call and is not used up."""
-    for grant in sorted(grants, key=lambda each: each.at, reverse=True):
+    for grant in newest_first(grants):
         is_left = grant.uses is None or ledger.uses_of(grant.id) < grant.uses
         if is_left and covers(grant, path, agent, tool, fingerprint, arguments, now):
             return grant

@@ -57,24 +57,27 @@ class Log:
 
     def next_line(self, at: float, facts: Sequence[AnyFact]) -> Line:
         """The line that would hold these facts after the last one."""
-        texts = [encode(fact) for fact in facts]
-        text = b"[" + encode(at) + b",[" + b",".join(texts) + b"]]"
-        return Line(text, self._head_after(at, facts, texts), at, facts)
+        texts, time = [encode(fact) for fact in facts], encode(at)
+        text = b"[" + time + b",[" + b",".join(texts) + b"]]"
+        return Line(text, self._head_after(time, facts, texts), at, facts)
 
     def append(self, line: Line) -> None:
         self.lines.append(line.text)
         self.head = line.head
 
     def adopt(self, text: bytes) -> Line:
-        """Append a line of another log: it gets a place in this one's chain."""
-        record = read_line(text)
-        texts = [encode(fact) for fact in record.facts]
-        line = Line(text, self._head_after(record.at, record.facts, texts), record.at, record.facts)
+        """Append a line of another log: it gets a place in this one's chain. Digests are of the text as it stands."""
+        record, parts = read_line(text), _parts_of(text)
+        line = Line(text, self._head_after(parts.at, record.facts, parts.facts), record.at, record.facts)
         self.append(line)
         return line
 
     def starts_with(self, other: Log) -> bool:
-        return len(other) <= len(self) and self.lines[: len(other)] == other.lines
+        """Whether this log begins with the other one: the same facts, however their JSON is written."""
+        if len(other) > len(self):
+            return False
+        pairs = zip(self.lines, other.lines, strict=False)
+        return all(mine == theirs or read_line(mine) == read_line(theirs) for mine, theirs in pairs)
 
     def verify(self) -> bool:
         """Whether the head is the one that the lines give: finds changed, reordered, added and missing lines."""
@@ -83,9 +86,9 @@ class Log:
             walker.adopt(text)
         return walker.head == self.head
 
-    def _head_after(self, at: float, facts: Sequence[AnyFact], texts: Sequence[bytes]) -> bytes:
+    def _head_after(self, at: bytes, facts: Sequence[AnyFact], texts: Sequence[bytes]) -> bytes:
         chain = hashlib.blake2b(self.head, digest_size=32)
-        chain.update(encode(at))
+        chain.update(at)
         position = len(self.lines)
         for index, (fact, text) in enumerate(zip(facts, texts, strict=True)):
             bare = fact.fact if isinstance(fact, InChild) else fact
@@ -95,6 +98,26 @@ class Log:
     def _leaf(self, position: int, index: int, text: bytes) -> bytes:
         salt = hashlib.blake2b(b"%d.%d" % (position, index), key=self.key, digest_size=16).digest()
         return hashlib.blake2b(text, key=salt, digest_size=32).digest()
+
+
+class _Parts(msgspec.Struct, frozen=True, array_like=True):
+    """A line's parts as they are written."""
+
+    at: msgspec.Raw
+    facts: list[msgspec.Raw]
+
+
+_parts_decoder = msgspec.json.Decoder(_Parts)
+
+
+class _PartTexts(msgspec.Struct, frozen=True):
+    at: bytes
+    facts: list[bytes]
+
+
+def _parts_of(text: bytes) -> _PartTexts:
+    parts = _parts_decoder.decode(text)
+    return _PartTexts(bytes(parts.at), [bytes(fact) for fact in parts.facts])
 
 
 def read_line(line: bytes | msgspec.Raw) -> Record:

@@ -113,7 +113,7 @@ def next_step(run: RunFold, at_work: AbstractSet[str] = NOBODY, set_aside: Abstr
     if run.request != "none":
         return SettleRequest() if run.delivery == "conversation" else AskModel()
     if run.calls:
-        return JudgeTurn()
+        return AskModel() if run.judged_turn == run.turn else JudgeTurn()
     if run.responses == 0 or run.outbox:
         return AskModel()
     return ConcludeRun()

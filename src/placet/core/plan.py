@@ -13,7 +13,8 @@ CALL_TYPES = frozenset({"function_call"})
 
 
 def is_call(item: JsonObject) -> bool:
-    return item.get("type") in CALL_TYPES
+    kind = item.get("type")
+    return isinstance(kind, str) and kind in CALL_TYPES
 
 
 def problem_with(output: Sequence[JsonObject]) -> str | None:

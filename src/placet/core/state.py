@@ -30,6 +30,7 @@ class Call:
         "attempts",
         "decision",
         "digest",
+        "edited",
         "expires_at",
         "id",
         "item",
@@ -62,6 +63,8 @@ class Call:
         self.expires_at: float | None = None
         self.at_expiry: Literal["reject", "escalate"] | None = None
         self.decision: DecisionMade | None = None
+        self.edited: JsonObject | None = None
+        """The arguments that a reviewer put in the place of the model's. They stay when the call falls into doubt."""
         self.attempts = 0
         self.started_in: str | None = None
         """The run in which it was first started, where that is one that this run was forked from."""
@@ -75,6 +78,7 @@ class Call:
         twin.sent_label, twin.arguments, twin.status = self.sent_label, self.arguments, self.status
         twin.request, twin.digest, twin.why = self.request, self.digest, self.why
         twin.expires_at, twin.at_expiry, twin.decision = self.expires_at, self.at_expiry, self.decision
+        twin.edited = self.edited
         twin.attempts, twin.started_in = self.attempts, self.started_in
         twin.outcome, twin.output = self.outcome, self.output
         return twin
@@ -120,6 +124,8 @@ class RunFold:
     has_new_input: bool = False
     """Something was added since the model was last asked: it must be asked again."""
     input_ids: frozenset[str] = frozenset()
+    judged_turn: int = 0
+    """The last turn whose outputs a function has looked at."""
     input_judged: bool = False
     """The input guardrails have spoken."""
     tripped: GuardrailRecord | None = None

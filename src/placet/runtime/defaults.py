@@ -15,6 +15,7 @@ def set_default_store(store: Store) -> None:
 
 
 def default_store() -> Store:
+    """The store of runs for which none is given."""
     if _default_store is None:
         raise UserError("No default store is set: pass store=…, or import placet before its parts.")
     return _default_store

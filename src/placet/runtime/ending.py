@@ -8,7 +8,7 @@ from placet.agent import FunctionToolResult, ToolsToFinalOutputResult
 from placet.codec import Json, NotPlain, plain
 from placet.core.state import Call
 from placet.errors import MaxTurnsExceeded, PlacetError, UserError
-from placet.events import RunCancelled, RunEnded, RunStopped
+from placet.events import RunCancelled, RunEnded, RunStopped, TurnJudged
 from placet.items import final_text
 from placet.runtime.execute import close_calls
 from placet.runtime.frame import Frame, RunErrorHandlerInput, awaited
@@ -39,13 +39,20 @@ async def judge_turn(frame: Frame) -> None:
         if verdict.is_final_output:
             await end_run(frame, _plain_final(verdict.final_output))
             return
+        frame.note(TurnJudged())
     else:
         names = None if behavior == "stop_on_first_tool" else behavior["stop_at_tool_names"]
         for call in calls:
-            if call.outcome in _HAS_A_RESULT and (names is None or call.name in names):
+            if _has_a_result(call) and (names is None or call.name in names):
                 await end_run(frame, call.output)
                 return
     await ask_model(frame)
+
+
+def _has_a_result(call: Call) -> bool:
+    """Given up is no result either: a person said no to running an in-doubt call again."""
+    was_refused = call.decision is not None and call.decision.verdict == "reject"
+    return call.outcome in _HAS_A_RESULT and not was_refused
 
 
 def _result(frame: Frame, call: Call) -> FunctionToolResult:

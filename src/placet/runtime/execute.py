@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any, Literal
 
 from placet.agent import AgentTool
-from placet.codec import Json, JsonObject, parse_arguments
+from placet.codec import Json, JsonObject, parse_arguments, writable
 from placet.context import ToolContext
 from placet.core.state import Call
 from placet.core.table import CONCLUDABLE, Status
@@ -27,13 +27,13 @@ from placet.events import CallEnded, CallHeld, CallInDoubt, CallsStarted, Outcom
 from placet.guardrail import GuardrailFunctionOutput, GuardrailResult
 from placet.run_config import ToolErrorFormatterArgs
 from placet.runtime.frame import Frame, Job, awaited, tool_context
-from placet.runtime.gating import digest_now
+from placet.runtime.gating import digest_now, judge_again
 from placet.runtime.guarding import Tripped, judge_call, judge_result
 from placet.runtime.handing_over import hand_over
 from placet.runtime.journal import Overtaken
 from placet.runtime.nested import run_nested
 from placet.runtime.output import as_tool_output
-from placet.tool import CannotTell, DidNotHappen, Happened, default_tool_error_function
+from placet.tool import CannotTell, DidNotHappen, Happened, Tool, default_tool_error_function
 from placet.tool_schema import InvalidArguments
 
 _NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelBehaviorError, ToolOutputError)
@@ -60,10 +60,10 @@ async def conclude_calls(frame: Frame, calls: list[Call]) -> None:
 
 
 async def _rejection_text(frame: Frame, call: Call) -> str:
-    """The decision's own message (an empty one counts; a grant's came with the decision), then the formatter's, then
-    ours."""
-    if call.decision is not None and call.decision.message is not None:
-        return call.decision.message
+    """The decision's own message (an empty one counts), then the grant's, then the formatter's, then ours."""
+    message = frame.run.ledger.message(call.name, call.id)
+    if message is not None:
+        return message
     formatter = frame.config.tool_error_formatter
     if formatter is None:
         return NOT_APPROVED
@@ -81,6 +81,10 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
     if calls and calls[0].status is Status.DEFERRED:
         await hand_over(frame, calls[0])
         return
+    stale = [call for call in calls if call.status is Status.ALLOWED and call.id not in frame.judged]
+    if stale:
+        passed = await judge_again(frame, stale)
+        calls = [call for call in calls if call not in stale or call in passed]
     calls = await _not_held(frame, calls)
     jobs = [job for call in calls if (job := _job(frame, call)) is not None and await _passes_rules(frame, job)]
     limit = frame.config.max_tool_concurrency
@@ -112,8 +116,7 @@ async def _passes_rules(frame: Frame, job: Job) -> bool:
     message = await judge_call(frame, job, tool_context(frame, job))
     if message is None:
         return True
-    decision = job.call.decision
-    if decision is not None and decision.verdict == "edit":
+    if job.call.edited is not None:
         why = f"a rule denies the edited arguments: {message}"
         original = digest_now(frame.run, job.call, job.tool, as_asked=True)
         frame.note(CallHeld(job.call.id, original, job.tool.identity, job.tool.fingerprint, why))
@@ -144,16 +147,22 @@ def _job(frame: Frame, call: Call) -> Job | None:
         return None
     decision = call.decision
     if call.status is Status.ALLOWED or decision is None or call.status is Status.STARTED:
-        return Job(call, tool, call.arguments)
+        return _as_it_runs(call, tool)
     digest = digest_now(frame.run, call, tool)
     is_late = tool.approval_valid_for is not None and frame.journal.now() > decision.at + tool.approval_valid_for
     if digest != decision.digest or is_late:
         why = "the approval was not used in time" if is_late else CHANGED
-        kind = CallInDoubt if call.status is Status.CLEARED else CallHeld
-        asked = digest_now(frame.run, call, tool, as_asked=True)
-        frame.note(kind(call.id, asked, tool.identity, tool.fingerprint, why))
+        if call.status is Status.CLEARED:
+            frame.note(CallInDoubt(call.id, digest, tool.identity, tool.fingerprint, why))
+        else:
+            asked = digest_now(frame.run, call, tool, as_asked=True)
+            frame.note(CallHeld(call.id, asked, tool.identity, tool.fingerprint, why))
         return None
-    return Job(call, tool, call.arguments if decision.arguments is None else canonical_text(decision.arguments))
+    return _as_it_runs(call, tool)
+
+
+def _as_it_runs(call: Call, tool: Tool) -> Job:
+    return Job(call, tool, call.arguments if call.edited is None else canonical_text(call.edited))
 
 
 async def _work(frame: Frame, job: Job) -> None:
@@ -265,20 +274,19 @@ async def _failure_text(job: Job, ctx: ToolContext[Any], error: Exception) -> tu
     describe = job.tool.failure_error_function
     if describe is not None:
         try:
-            return str(await awaited(describe(ctx, error))), None
+            return writable(str(await awaited(describe(ctx, error)))), None
         except Exception as second:  # noqa: BLE001  # recorded first, raised then
-            return default_tool_error_function(ctx, error), second
-    if isinstance(error, PlacetError):
-        return default_tool_error_function(ctx, error), error
-    failure = ToolError(f"Error running tool '{job.tool.name}': {error}")
-    failure.__cause__ = error
-    return default_tool_error_function(ctx, error), failure
+            return writable(default_tool_error_function(ctx, error)), second
+    failure: Exception = error
+    if not isinstance(error, PlacetError):
+        failure = ToolError(f"Error running tool '{job.tool.name}': {error}")
+        failure.__cause__ = error
+    return writable(default_tool_error_function(ctx, error)), failure
 
 
 def _with_edit_note(job: Job, output: Json) -> Json:
     """After an edit the output begins with one line that says so: the model should not think that its own call ran."""
-    decision = job.call.decision
-    if decision is None or decision.verdict != "edit":
+    if job.call.edited is None:
         return output
     note = f"A reviewer changed the arguments of this call to: {job.arguments}"
     return f"{note}\n{output}" if isinstance(output, str) else [{"type": "input_text", "text": note}, *_parts(output)]
@@ -310,10 +318,18 @@ async def close_calls(frame: Frame, outcome: Literal["superseded", "cancelled"],
     await conclude_calls(frame, [call for call in frame.run.calls.values() if call.status in CONCLUDABLE])
     for call in frame.run.calls.values():
         if call.status is not Status.ENDED:
-            began = call.status in (Status.IN_DOUBT, Status.CLEARED) or (
-                call.status is Status.STARTED and call.id not in frame.run.children
-            )
+            if call.status is Status.STARTED and call.id not in frame.run.children:
+                frame.note(_in_doubt_unseen(frame, call))
+            began = call.status in (Status.IN_DOUBT, Status.CLEARED)
             frame.note(CallEnded(call.id, outcome, NOT_SETTLED if began else message))
+
+
+def _in_doubt_unseen(frame: Frame, call: Call) -> CallInDoubt:
+    """A claimed call whose worker is gone, where nobody will be asked any more: its tool may be gone too."""
+    tool = frame.tool_named(call.name)
+    if tool is not None:
+        return in_doubt(frame, _as_it_runs(call, tool), "its worker is gone")
+    return CallInDoubt(call.id, "", f"function:{call.name}", "", "its worker is gone")
 
 
 # -- calls whose worker is gone ----------------------------------------------------------------------------------------
@@ -330,14 +346,13 @@ async def recover_calls(frame: Frame, calls: list[Call]) -> None:
             raise UserError(
                 f"Call {call.id} was interrupted, and tool '{call.name}' is gone: declare it again to recover it."
             )
-        edited = call.decision.arguments if call.decision is not None else None
-        job = Job(call, tool, call.arguments if edited is None else canonical_text(edited))
+        job = _as_it_runs(call, tool)
         if tool.recovery == "retry":
             await _run_side_by_side(frame, [job])
         elif tool.recovery == "ask":
             frame.note(in_doubt(frame, job, "its worker is gone, and nobody knows whether it happened"))
         else:
-            await _reconcile(frame, job, edited or parse_arguments(call.arguments) or {})
+            await _reconcile(frame, job, call.edited or parse_arguments(call.arguments) or {})
 
 
 async def _reconcile(frame: Frame, job: Job, arguments: JsonObject) -> None:
@@ -397,4 +412,4 @@ async def abandon_bodies(frame: Frame, why: str) -> None:
             and tool is not None
             and tool.recovery == "ask"
         ):
-            frame.note(in_doubt(frame, Job(call, tool, call.arguments), why))
+            frame.note(in_doubt(frame, _as_it_runs(call, tool), why))

@@ -104,6 +104,8 @@ class Frame:
         self.at_work: set[str] = set()
         """The calls whose bodies run now, or wait for a place to run."""
         self.observers: list[DriveObserver] = []
+        self.judged: set[str] = set()
+        """Calls that the rules of this drive let pass."""
         self.set_aside: set[str] = set()
         """Calls that an operator holds back."""
         self.tasks: set[asyncio.Task[None]] = set()

@@ -6,8 +6,8 @@ import asyncio
 
 import msgspec
 
-from placet.codec import parse_arguments
-from placet.core.approvals import Entry
+from placet.codec import parse_arguments, size_of
+from placet.core.approvals import Entry, name_of
 from placet.core.deciding import facts_to_append, same_arguments
 from placet.core.gate import Ask, Free, digest_of, judge_answer, newest_grant
 from placet.core.state import Call, RunFold
@@ -35,6 +35,7 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     allowed = [call.id for call, verdict in zip(calls, verdicts, strict=True) if isinstance(verdict, Free)]
     if allowed:
         frame.note(CallsAllowed(allowed))
+        frame.judged.update(allowed)
     held = [call for call, verdict in zip(calls, verdicts, strict=True) if isinstance(verdict, Ask)]
     for call, verdict in zip(calls, verdicts, strict=True):
         if isinstance(verdict, Ask):
@@ -44,6 +45,26 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     if held:
         _apply_words_by_hand(frame, held)
         await decide_by_grants(frame)
+
+
+async def judge_again(frame: Frame, calls: list[Call]) -> list[Call]:
+    """Calls that an earlier drive let pass and did not start: the code may have changed since, so its rules are asked
+    again. Those that still may run.
+    """
+    fresh: list[Call] = []
+    for call in calls:
+        tool = frame.tool_named(call.name)
+        verdict = await _judge(frame, call, tool)
+        if isinstance(verdict, Free) or tool is None:
+            frame.judged.add(call.id)
+            fresh.append(call)
+        elif isinstance(verdict, Ask):
+            frame.note(hold(frame, call, tool, verdict.why))
+        else:
+            frame.note(CallEnded(call.id, "denied", verdict))
+    if len(fresh) < len(calls):
+        await decide_by_grants(frame)
+    return fresh
 
 
 async def _by_rules(frame: Frame, call: Call, tool: Tool | None, verdict: Free | Ask | str) -> Free | Ask | str:
@@ -75,15 +96,22 @@ def _judge_plainly(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | 
         if frame.config.tool_not_found_behavior == "raise_error":
             raise ModelBehaviorError(message)
         return message
+    return _too_large(frame, call) or judge_answer(tool.needs_approval)
+
+
+def _too_large(frame: Frame, call: Call) -> str | None:
     limit = frame.config.limits.argument
-    if len(call.arguments) > limit:
+    if size_of(call.arguments) > limit:
         return f"The arguments of tool '{call.name}' are larger than the limit of {limit} bytes."
-    return judge_answer(tool.needs_approval)
+    return None
 
 
 async def _judge(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | str:
     if tool is None or isinstance(tool.needs_approval, bool):
         return _judge_plainly(frame, call, tool)
+    denial = _too_large(frame, call)
+    if denial is not None:
+        return denial
     arguments = parse_arguments(call.arguments)
     if arguments is None:
         return Ask("its arguments are not one JSON object, so its rule could not judge them")
@@ -101,8 +129,7 @@ def hold(frame: Frame, call: Call, tool: Tool, why: str | None) -> CallHeld:
 
 def digest_now(run: RunFold, call: Call, tool: Tool, *, as_asked: bool = False) -> str:
     """The digest of what would run now: today's tool, the arguments in the log (or in the edit, unless `as_asked`)."""
-    edited = call.decision.arguments if call.decision is not None and not as_asked else None
-    arguments = edited if edited is not None else parse_arguments(call.arguments)
+    arguments = call.edited if call.edited is not None and not as_asked else parse_arguments(call.arguments)
     shown = call.arguments if arguments is None else arguments
     return digest_of(run.path, run.response_agent, tool.identity, tool.fingerprint, shown)
 
@@ -127,7 +154,8 @@ async def _decide_by_grant(frame: Frame, run: RunFold, call: Call, standing: lis
     assert entry is not None, "a held call is in the ledger"
     arguments = parse_arguments(call.arguments)
     known = {grant.id for grant in standing}
-    candidates = [*standing, *(grant for grant in ledger.grants() if grant.id not in known)]
+    own = [grant for grant in ledger.grants() if grant.id not in known]
+    candidates = sorted([*standing, *own], key=lambda grant: grant.at) if standing else own
     while candidates:
         grant = newest_grant(
             candidates, ledger, run.path, run.response_agent, entry.tool, entry.fingerprint, arguments, now
@@ -181,13 +209,22 @@ async def absorb_decisions(frame: Frame) -> None:
 
 def _apply_words_by_hand(frame: Frame, held: list[Call]) -> None:
     """Decisions that were made before the run, on a wrapper that belonged to none: they name their call by label, tool
-    and arguments."""
+    and arguments. A standing one becomes a grant of this run, so that it holds after a pause too.
+    """
     if frame.by_hand is None or frame.path:
         return
     for call in held:
-        word = frame.by_hand.word_by_hand(label_key(call.name, call.label), call.name)
-        if word is None:
-            continue
-        about, decided = word
-        if about is None or same_arguments(about.arguments, call.arguments):
-            frame.note(msgspec.structs.replace(decided, call=call.id, request=call.request, digest=call.digest))
+        word = frame.by_hand.word_by_hand(label_key(call.name, call.label))
+        if word is not None and same_arguments(word[0].arguments, call.arguments):
+            frame.note(msgspec.structs.replace(word[1], call=call.id, request=call.request, digest=call.digest))
+    known = {grant.id for grant in frame.run.ledger.grants()}
+    for grant in frame.by_hand.grants_by_hand():
+        for call in held:
+            entry = frame.run.ledger.entry(call.id)
+            if entry is not None and name_of(grant.tool) == call.name and grant.id not in known:
+                known.add(grant.id)
+                frame.note(
+                    msgspec.structs.replace(
+                        grant, agent=entry.agent, tool=entry.tool, fingerprint=entry.fingerprint, path=""
+                    )
+                )

@@ -95,8 +95,9 @@ class Journal:
                     tell(at, facts)
 
     async def _append(self, facts: list[AnyFact]) -> float:
-        line = self.log.next_line(self.now(), facts)
+        line: Line | None = None
         try:
+            line = self.log.next_line(self.now(), facts)
             self._check_size(len(line.text))
             await self.store.append(self.lease, self.log, [line], self.run)
         except PositionConflict:
@@ -109,14 +110,14 @@ class Journal:
             self.log.append(line)
         return line.at
 
-    def _break_off(self, line: Line, error: BaseException) -> None:
+    def _break_off(self, line: Line | None, error: BaseException) -> None:
         """Nobody knows whether the line was written. Certain is the log as it was: the fold goes back to that.
 
         Of a run whose very first line it is, the line itself is all that is known, and it can be gone on from.
         """
         self._broken_by = error
         self._noted.clear()
-        if not len(self.log):
+        if line is not None and not len(self.log):
             self.log.append(line)
         self._refold()
 

@@ -3,8 +3,11 @@ request."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from placet.codec import JsonObject, NotPlain, plain_item
 from placet.core.delivery import Outgoing, outgoing
@@ -21,7 +24,7 @@ from placet.events import (
     Usage,
 )
 from placet.items import ModelResponse, final_text
-from placet.ports import Model, ModelRequest, Reconciled, ToolSpec
+from placet.ports import Model, ModelRequest, RawEvent, Reconciled, ToolSpec
 from placet.run_config import CallModelData, ModelInputData
 from placet.run_state import as_input
 from placet.runtime.frame import Frame, awaited
@@ -29,6 +32,8 @@ from placet.runtime.guarding import InputTripped, start_judging_input, unless_tr
 from placet.runtime.handing_over import paired
 from placet.runtime.output import output_schema, parse_final
 from placet.runtime.session_writing import write_session
+
+_NOTHING = object()
 
 
 async def ask_model(frame: Frame) -> None:
@@ -81,6 +86,8 @@ async def _prepare(frame: Frame) -> ModelRequest:
     items, prompt, out = await _filtered(frame, prompt)
     for hooks in frame.all_hooks:
         await hooks.on_llm_start(frame.context, agent, prompt, items)
+    if not getattr(frame.model, "leaves_input_alone", False):
+        items = copy.deepcopy(items)  # a foreign model may change what it is given; the history is not its own
     return ModelRequest(
         input=items,
         system_instructions=prompt,
@@ -119,16 +126,16 @@ def _output_labels(items: Sequence[JsonObject]) -> set[str]:
     return {str(item.get("call_id")) for item in items if item.get("type") == "function_call_output"}
 
 
-async def _send(frame: Frame, model: Model, request: ModelRequest) -> ModelResponse:
+async def _send(frame: Frame, model: Model, request: ModelRequest) -> Any:
     if frame.feed is None:
         return await model.get_response(request)
-    response: ModelResponse | None = None
+    response: Any = _NOTHING  # Any: a foreign model may give anything; `_as_output` looks at it
     async for part in model.stream_response(request):
-        if isinstance(part, ModelResponse):
-            response = part
-        else:
+        if isinstance(part, RawEvent):
             await frame.feed.raw(part)
-    if response is None:
+        else:
+            response = part
+    if response is _NOTHING:
         raise ConnectionError("The model's stream ended before its response was complete.")
     return response
 
@@ -154,6 +161,8 @@ def _as_output(frame: Frame, response: object) -> tuple[list[JsonObject], str | 
     """The output as plain items, or the reason why no run can go on with it."""
     if not isinstance(response, ModelResponse) or not isinstance(response.usage, Usage):
         return [], f"it is a {type(response).__name__} and not a ModelResponse with a Usage"
+    if not all(isinstance(figure, int) for figure in msgspec.structs.astuple(response.usage)):
+        return [], "its usage holds something else than whole numbers"
     given: object = response.output
     if not isinstance(given, list):
         return [], f"its output is a {type(given).__name__} and not a list of items"
@@ -192,7 +201,12 @@ async def settle_request(frame: Frame) -> None:
 async def _settle_by_looking(frame: Frame, request: ModelRequest, cause: Exception | None) -> bool:
     """Ask the conversation itself. True: the answer was found there, and the run goes on. Unknown: DeliveryUnknown."""
     look = getattr(frame.model, "find_request", None)
-    found: Reconciled | None = await look(request) if look is not None else None
+    found: Reconciled | None = None
+    if look is not None:
+        try:
+            found = await look(request)
+        except Exception as error:  # noqa: BLE001  # whoever cannot look does not know
+            cause = cause or error
     if found is None:
         raise DeliveryUnknown(
             "Nobody knows whether the conversation took the last request. Look there, then resume the state with "

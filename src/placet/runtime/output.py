@@ -14,31 +14,25 @@ if TYPE_CHECKING:
 
 
 def as_tool_output(tool_name: str, value: object, limit: int) -> Json:
-    """What a tool returned as the model reads it: text as it is, content parts as they are, everything else as JSON
-    text."""
-    if isinstance(value, str) and value.isascii():
-        output: Json = value
-    else:
-        output = _converted(tool_name, value)
-    if len(output) > limit if isinstance(output, str) else len(encode(output)) > limit:
-        raise ToolOutputError(f"Tool '{tool_name}' ran, and its output is larger than the limit of {limit} bytes.")
-    return output
-
-
-def _converted(tool_name: str, value: object) -> Json:
+    """What a tool returned as the model reads it: text and content parts as they are, everything else as JSON text."""
     try:
-        if isinstance(value, str):
-            value.encode()
-            return value
-        found = _jsonable(value)
-        return found if _is_content(found) else encode(found).decode()
-    except (
-        Exception
-    ) as error:  # whatever a foreign object's conversion raises: the effect has happened and must be recorded
+        output, size = _converted(value)
+    except Exception as error:  # whatever a foreign object's conversion raises: the effect has happened
         raise ToolOutputError(
             f"Tool '{tool_name}' ran, but what it returned (a {type(value).__name__}) cannot be turned into JSON: "
             "return a text, plain data, a dataclass or a pydantic model."
         ) from error
+    if size > limit:
+        raise ToolOutputError(f"Tool '{tool_name}' ran, and its output is larger than the limit of {limit} bytes.")
+    return output
+
+
+def _converted(value: object) -> tuple[Json, int]:
+    if isinstance(value, str):
+        return value, len(value) if value.isascii() else len(value.encode())
+    found = _jsonable(value)
+    text = encode(found)
+    return (found if _is_content(found) else text.decode()), len(text)
 
 
 def _jsonable(value: object) -> Json:

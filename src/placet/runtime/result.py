@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 from collections.abc import AsyncIterator
 from typing import Any, Literal, TypeVar
@@ -54,7 +55,10 @@ class RunResult:
         if not self._run.has_ended:
             return None
         output = self._run.final_output
-        return parse_final(self.last_agent.output_type, output)[0] if isinstance(output, str) else output
+        if not isinstance(output, str):
+            return output
+        value, problem = parse_final(self.last_agent.output_type, output)
+        return value if problem is None else output  # a tool's text that became the final output is what it is
 
     def final_output_as(self, cls: type[V], raise_if_incorrect_type: bool = False) -> V:
         if raise_if_incorrect_type and not isinstance(self.final_output, cls):
@@ -101,7 +105,7 @@ class RunResult:
 
     def to_input_list(self) -> list[JsonObject]:
         """The whole conversation as items: the input of a next run."""
-        return list(self._run.history)
+        return copy.deepcopy(self._run.history)
 
     def to_state(self) -> RunState[Any]:
         """A snapshot. Deciding on it changes neither this result nor another snapshot."""
@@ -169,7 +173,7 @@ class RunResultStreaming(RunResult):
 
     def attach(self, task: asyncio.Future[None]) -> None:
         self._task = task
-        task.add_done_callback(_mark_as_seen)
+        task.add_done_callback(self._ended)
 
     def connect(self, frame: Frame, feed: Feed) -> None:
         """The drive begins."""
@@ -186,14 +190,14 @@ class RunResultStreaming(RunResult):
             if isinstance(kind, functools.cached_property):
                 self.__dict__.pop(name, None)
 
+    def _ended(self, task: asyncio.Future[None]) -> None:
+        """The task is over, perhaps cancelled before its first step. Its error is for the reader of the stream."""
+        if not task.cancelled():
+            task.exception()  # asyncio need not complain when nobody reads
+        self.complete()
+
     def complete(self) -> None:
         self.is_complete = True
         if self._feed is not None:
             self._feed.close()
         self._begun.set()
-
-
-def _mark_as_seen(task: asyncio.Future[None]) -> None:
-    """The reader of the stream raises the error; asyncio need not complain when nobody reads."""
-    if not task.cancelled():
-        task.exception()

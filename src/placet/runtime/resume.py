@@ -14,6 +14,7 @@ from typing import Any
 from placet.core.deciding import facts_to_append
 from placet.core.log import Log
 from placet.core.state import RunFold
+from placet.decisions import BY_HAND
 from placet.errors import RunConflict, RunFinished
 from placet.events import DecisionMade, GrantMade, InputAdded, RunStarted
 from placet.ports import Lease, Store, StoredRun
@@ -52,8 +53,9 @@ def _new_input(run: RunFold, state: RunState[Any]) -> list[InputAdded]:
 
 def _joined(known: Log, state: RunState[Any]) -> tuple[Log, RunFold]:
     """The longer of the two logs, if one begins with the other, and its fold."""
-    if state._log.starts_with(known):
-        return state._log, state._run.copy(state._run.ledger.copy(staged=False))
+    if state._log.starts_with(known):  # where both write the same facts differently, the store's writing stays
+        log = Log(known.run_id, known.key, b"", [*known.lines, *state._log.lines[len(known) :]])
+        return log, state._run.copy(state._run.ledger.copy(staged=False))
     if not known.starts_with(state._log):
         raise RunConflict(
             f"Run {state.run_id}: the store's log and the state's differ. One of them is of another history: fork() it."
@@ -73,18 +75,19 @@ async def _hand_over(journal: Journal, log: Log) -> None:
 
 
 def new_words(state: RunState[Any]) -> tuple[DecisionMade | GrantMade, ...]:
-    if state._made_by_hand or state._context is None:
+    """The decisions of the state that are about calls of this run; those by label wait for their call to come."""
+    if state._context is None:
         return ()
-    return state._context._ledger.staged()
+    staged = state._context._ledger.staged()
+    if not state._made_by_hand:
+        return staged
+    return tuple(word for word in staged if isinstance(word, DecisionMade) and not word.call.startswith(BY_HAND))
 
 
 def ended_run(stored: StoredRun, state: RunState[Any]) -> RunFold | None:
     """The recorded end of the run, if it has one; new decisions raise RunFinished, equal ones do not."""
-    run = stored.outline
-    if run is None and stored.log is not None:
-        found = fold_log(stored.log)
-        run = found if found.has_ended else None
-    if run is None:
+    run = fold_log(stored.log) if stored.log is not None else stored.outline
+    if run is None or not run.has_ended:
         return None
     if len(state._log) > stored.length or (len(state._log) == stored.length and state._log.head != stored.head):
         raise RunConflict(f"Run {state.run_id} has ended in the store, and the state knows another history.")

@@ -29,7 +29,7 @@ from placet.run_state import RunState, as_input, check_declarations, delivery_of
 from placet.runtime.defaults import default_store
 from placet.runtime.execute import supersede_calls
 from placet.runtime.frame import ErrorHandlers, Frame
-from placet.runtime.handing_over import check_handoffs
+from placet.runtime.handing_over import check_handoffs, paired
 from placet.runtime.journal import Journal, fold_log
 from placet.runtime.loop import drive_safely
 from placet.runtime.result import RunResult, RunResultStreaming, result_of
@@ -173,7 +173,7 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
             _connect(streaming, frame)
         _begin_watching(frame)
         try:
-            await _drive(frame, order, is_new=state is None)
+            await _drive(frame, order, is_new=state is None or (state._made_by_hand and stored is None))
             await _save_context(frame, order)
             while not await order.store.release(
                 lease, len(journal.log)
@@ -181,7 +181,7 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
                 await journal.refresh()
                 await drive_safely(frame)
         except BaseException as error:
-            _attach_state(error, frame)
+            _attach_state(error, frame, state)
             _end_watching(frame, error)
             raise
         else:
@@ -220,7 +220,9 @@ async def _journal(
             started = await _with_session(order.session, started)
         return begin(order.store, lease, log, started, order.config)
     journal = await resume(order.store, lease, stored, state, order.config)
-    if not isinstance(order.max_turns, _Unset) and order.max_turns != journal.run.max_turns:
+    is_given = not isinstance(order.max_turns, _Unset) and order.max_turns != journal.run.max_turns
+    if is_given and not journal.run.has_ended:
+        assert not isinstance(order.max_turns, _Unset)
         journal.note("", TurnLimitSet(order.max_turns))
     return journal
 
@@ -326,8 +328,11 @@ def _recorded(
 ) -> RunResult:
     """The result of a run that has ended: no model is asked, no tool runs."""
     log = stored.log if stored.log is not None else state._log
-    if not ended.history:
-        ended.history, ended.input_length = state._run.history, state._run.input_length
+    if (
+        stored.log is None
+    ):  # the store kept the outline only: of the history, what the state knows and what is whole of it
+        ended = ended.copy()
+        ended.history, ended.input_length = paired(state._run.history), state._run.input_length
     given = state._context.context if order.context is None and state._context is not None else order.context
     context = RunContextWrapper(
         given, ended.usage, ledger=ended.ledger, run_ids=(log.run_id,), clock=order.config.clock
@@ -340,10 +345,10 @@ def _recorded(
     return result
 
 
-def _attach_state(error: BaseException, frame: Frame) -> None:
-    """So that nothing which happened before the error is lost.
-
-    Foreign exceptions get it too, where they can hold it.
-    """
+def _attach_state(error: BaseException, frame: Frame, given: RunState[Any] | None) -> None:
+    """So that nothing which happened or was said before the error is lost. Foreign exceptions get it too."""
+    state = result_of(frame).to_state()
+    if given is not None:
+        state.take_over_words(given)
     with contextlib.suppress(AttributeError):
-        error.state = result_of(frame).to_state()  # type: ignore[attr-defined]  # PlacetError declares it; others may take it
+        error.state = state  # type: ignore[attr-defined]  # PlacetError declares it; others may take it

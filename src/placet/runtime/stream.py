@@ -33,12 +33,16 @@ MAX_UNREAD = 1024
 
 @dataclass(frozen=True, slots=True)
 class RawResponsesStreamEvent:
+    """Something that the model said, as its provider sent it."""
+
     data: Any  # Any: the provider's own event
     type: Literal["raw_response_event"] = "raw_response_event"
 
 
 @dataclass(frozen=True, slots=True)
 class RunItemStreamEvent:
+    """An item has become a fact of the run, or waits for a person (`tool_approval_requested`)."""
+
     name: str
     item: RunItem
     type: Literal["run_item_stream_event"] = "run_item_stream_event"
@@ -46,6 +50,8 @@ class RunItemStreamEvent:
 
 @dataclass(frozen=True, slots=True)
 class AgentUpdatedStreamEvent:
+    """An agent is at work now: at the beginning of a stream, and after a handoff."""
+
     new_agent: Agent[Any]
     type: Literal["agent_updated_stream_event"] = "agent_updated_stream_event"
 

@@ -9,6 +9,8 @@ from placet.codec import JsonObject
 
 
 class InMemorySession:
+    """A conversation that lives as long as this object."""
+
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         self._items: list[JsonObject] = []

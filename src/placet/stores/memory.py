@@ -1,8 +1,8 @@
 """The default store: the logs of this process, bounded, safe from any thread and any event loop.
 
-Of an ended run it keeps the outline (result and decisions), of a waiting run the log; the least recently used go first,
-and a run that was forgotten is treated as unknown. What it gives within one process, a shared store gives across
-processes.
+Of an ended run it keeps the outline (result and decisions; of the newest also the log), of a waiting run the log;
+the least recently used go first, and a run that was forgotten is treated as unknown. What it gives within one
+process, a shared store gives across processes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ from placet.ports import Hold, Lease, StoredRun
 
 
 class MemoryStore:
-    def __init__(self, *, max_waiting: int = 10_000, max_bytes: int = 256_000_000, max_ended: int = 10_000) -> None:
+    """Logs of this process: so many waiting runs, so many bytes, so many ended ones (the newest of them with their
+    log)."""
+
+    def __init__(
+        self,
+        *,
+        max_waiting: int = 10_000,
+        max_bytes: int = 256_000_000,
+        max_ended: int = 10_000,
+        max_ended_logs: int = 100,
+    ) -> None:
         self._lock = threading.Lock()
         self._waiting: OrderedDict[str, Log] = OrderedDict()
         self._ended: OrderedDict[str, StoredRun] = OrderedDict()
@@ -34,6 +44,8 @@ class MemoryStore:
         self._max_waiting = max_waiting
         self._max_bytes = max_bytes
         self._max_ended = max_ended
+        self._max_ended_logs = max_ended_logs
+        self._ended_logs: OrderedDict[str, None] = OrderedDict()
 
     def __len__(self) -> int:
         """How many runs are remembered."""
@@ -45,7 +57,10 @@ class MemoryStore:
             if log is not None:
                 self._waiting.move_to_end(run_id)
                 return StoredRun(len(log), log.head, log.copy())
-            return self._ended.get(run_id)
+            ended = self._ended.get(run_id)
+            if ended is None or ended.log is None:
+                return ended
+            return StoredRun(ended.length, ended.head, ended.log.copy(), ended.outline)
 
     async def lease(self, run_id: str, driver: object) -> Lease:
         with self._lock:
@@ -127,10 +142,18 @@ class MemoryStore:
                 self._grants.pop(bare.id, None)
 
     def _remember_end(self, log: Log, run: RunFold) -> None:
+        """Keep the outline, and of the newest ended runs the log too: who asks again gets the whole result."""
         outline = run.copy()
         outline.history, outline.outbox, outline.seen_labels, outline.calls, outline.children = [], [], set(), {}, {}
+        outline.last_output = []
         self._forget(log.run_id)
-        self._ended[log.run_id] = StoredRun(len(log), log.head, None, outline)
+        self._ended[log.run_id] = StoredRun(len(log), log.head, log, outline)
+        self._ended_logs[log.run_id] = None
+        while len(self._ended_logs) > self._max_ended_logs:
+            oldest, _ = self._ended_logs.popitem(last=False)
+            kept = self._ended.get(oldest)
+            if kept is not None:
+                self._ended[oldest] = StoredRun(kept.length, kept.head, None, kept.outline)
 
     def _count(self, run_id: str, size: int) -> None:
         self._sizes[run_id] = self._sizes.get(run_id, 0) + size

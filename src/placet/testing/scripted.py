@@ -74,13 +74,20 @@ class ScriptedModel:
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps: list[Step] = list(steps)
+        self._has_functions = any(callable(step) for step in steps)
         self._next = 0
         self._answers = 0
         self._unsettled: tuple[list[JsonObject], bool | None] | None = None
         self.calls: list[RecordedCall] = []
 
+    @property
+    def leaves_input_alone(self) -> bool:
+        """Its requests need no copies, unless a step is a function: that may do anything with them."""
+        return not self._has_functions
+
     def add(self, *steps: Step) -> None:
         self._steps.extend(steps)
+        self._has_functions = any(callable(step) for step in self._steps)
 
     async def get_response(self, request: ModelRequest) -> ModelResponse:
         self.calls.append(RecordedCall(request.input, request.previous_response_id, request.conversation_id, request))
