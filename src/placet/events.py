@@ -34,7 +34,7 @@ Outcome: TypeAlias = Literal[
 ]
 
 
-class Usage(msgspec.Struct, array_like=True):
+class Usage(msgspec.Struct, array_like=True, gc=False):
     """Tokens and requests, summed over a run."""
 
     requests: int = 0
@@ -59,8 +59,8 @@ class Usage(msgspec.Struct, array_like=True):
         self.add(other)
 
 
-class Fact(msgspec.Struct, frozen=True, array_like=True):
-    """The base of all facts."""
+class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The base of all facts. They hold no cycles, so the garbage collector need not look at them."""
 
 
 class RunStarted(Fact, frozen=True, tag="start"):
@@ -358,7 +358,7 @@ PlainFact: TypeAlias = (
 AnyFact: TypeAlias = PlainFact | InChild
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True):
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one append writes, whole or not at all: the time, and the facts."""
 
     at: float

@@ -16,7 +16,7 @@ from placet import seal
 from placet.codec import Json, JsonObject, NotPlain, encode
 from placet.core.approvals import Entry
 from placet.core.fold import fold
-from placet.core.log import Log, read_line
+from placet.core.log import Log, read_lines
 from placet.core.state import RunFold
 from placet.errors import IllegalTransition, SealBroken, StateRefused, UserError
 from placet.events import FORMAT, DecisionMade, GrantMade, InputAdded
@@ -146,8 +146,8 @@ def _read(raw: bytes) -> StateDocument:
         raise StateRefused(f"The state's key or head cannot be read ({error}): it was altered or cut.") from error
     run = RunFold()
     try:
-        for line in wire.log:
-            fold(read_line(line).facts, into=run)
+        for record in read_lines(log.lines):
+            fold(record.facts, into=run)
     except IllegalTransition as error:
         raise StateRefused(f"The state's log contradicts itself ({error}): it was altered.") from error
     if not run.started:

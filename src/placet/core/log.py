@@ -26,6 +26,7 @@ from placet.events import (
 )
 
 _record_decoder = msgspec.json.Decoder(Record)
+_records_decoder = msgspec.json.Decoder(list[Record])
 _WITHOUT_PAYLOAD = (RequestSent, CallsAllowed, CallsDeferred, CallsStarted, TurnLimitSet)
 
 
@@ -127,3 +128,11 @@ def read_line(line: bytes | msgspec.Raw) -> Record:
         raise StateRefused(
             f"A line of the log cannot be read ({error}). It was altered, cut, or written by a newer version of Placet."
         ) from error
+
+
+def read_lines(lines: Sequence[bytes]) -> list[Record]:
+    """Many lines at once: one call of the decoder is cheaper than one for each."""
+    try:
+        return _records_decoder.decode(b"[" + b",".join(lines) + b"]")
+    except (msgspec.DecodeError, RecursionError):
+        return [read_line(line) for line in lines]  # says which, and why

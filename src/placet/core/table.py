@@ -23,6 +23,10 @@ from placet.errors import IllegalTransition
 
 
 class Status(Enum):
+    __hash__ = (
+        object.__hash__
+    )  # members are singletons; Enum's own hash is Python code, and these are looked up all day
+
     PROPOSED = "proposed"
     ALLOWED = "allowed"
     DEFERRED = "deferred"
@@ -41,6 +45,8 @@ class Status(Enum):
 
 
 class Move(Enum):
+    __hash__ = object.__hash__
+
     ALLOW = "allow"
     DEFER = "defer"
     HOLD = "hold"

@@ -89,6 +89,7 @@ class Frame:
         self.journal = journal
         self.path = path
         self.graph = graph
+        self._agent: tuple[str, Agent[Any]] = (graph.root.address, graph.root)
         self.context = context
         self.config = config
         self.hooks = hooks
@@ -128,7 +129,10 @@ class Frame:
     @property
     def agent(self) -> Agent[Any]:
         """Who is at work: a handoff changes it."""
-        return self.graph.at(self.run.agent)
+        address = self.run.agent
+        if address != self._agent[0]:
+            self._agent = (address, self.graph.at(address))
+        return self._agent[1]
 
     @property
     def run_id(self) -> str:

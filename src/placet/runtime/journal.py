@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from placet.clock import Clock
 from placet.core.fold import apply, fold
-from placet.core.log import Line, Log, read_line
+from placet.core.log import Line, Log, read_lines
 from placet.core.state import RunFold
 from placet.errors import LimitExceeded, PositionConflict, RunConflict
 from placet.events import (
@@ -202,6 +202,6 @@ def _bare(fact: AnyFact) -> PlainFact:
 def fold_log(log: Log) -> RunFold:
     """The fold of a whole log."""
     run = RunFold()
-    for line in log.lines:
-        fold(read_line(line).facts, into=run)
+    for record in read_lines(log.lines):
+        fold(record.facts, into=run)
     return run

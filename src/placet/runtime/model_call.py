@@ -3,13 +3,12 @@ request."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from placet.codec import JsonObject, NotPlain, plain_item
+from placet.codec import JsonObject, NotPlain, encode, plain_item
 from placet.core.delivery import Outgoing, outgoing
 from placet.core.plan import is_call, problem_with
 from placet.errors import DeliveryUnknown, MaxTurnsExceeded, ModelBehaviorError, RequestNotTaken, UserError
@@ -87,7 +86,7 @@ async def _prepare(frame: Frame) -> ModelRequest:
     for hooks in frame.all_hooks:
         await hooks.on_llm_start(frame.context, agent, prompt, items)
     if not getattr(frame.model, "leaves_input_alone", False):
-        items = copy.deepcopy(items)  # a foreign model may change what it is given; the history is not its own
+        items = msgspec.json.decode(encode(items))  # a foreign model may change what it is given: a quick deep copy
     return ModelRequest(
         input=items,
         system_instructions=prompt,

@@ -98,7 +98,7 @@ async def _told_to(tool: AgentTool, child: Frame) -> AsyncIterator[None]:
         lambda local: pending_item(child.journal.run, local, child.run_id, child.graph),
         child.path,
     )
-    feed.catch_up(child.journal.log)
+    feed.catch_up(child.run)
     child.feed = feed
     child.journal.subscribers.append(feed.publish)
 

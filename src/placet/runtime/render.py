@@ -11,7 +11,7 @@ from placet.codec import JsonObject
 from placet.core.fold import output_item
 from placet.core.log import Log, read_line
 from placet.core.plan import plan_calls
-from placet.core.state import Call
+from placet.core.state import Call, RunFold
 from placet.events import (
     AgentChanged,
     AnyFact,
@@ -51,6 +51,11 @@ class Walk:
     @property
     def agent(self) -> Agent[Any]:
         return self._graph.at(self._address) if self._address else self._graph.root
+
+    def go_to(self, run: RunFold) -> None:
+        """Stand where this fold stands: what comes next is told from there."""
+        self._address, self._turn = run.agent, run.turn
+        self._calls = {call.id: call.copy() for call in run.calls.values()}
 
     def own(self, fact: AnyFact) -> PlainFact | None:
         """The fact, if it is of this run."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 from placet.core.deciding import facts_to_append
-from placet.core.log import Log
+from placet.core.log import Log, read_line
 from placet.core.state import RunFold
 from placet.decisions import BY_HAND
 from placet.errors import RunConflict, RunFinished
-from placet.events import DecisionMade, GrantMade, InputAdded, RunStarted
+from placet.events import DecisionMade, GrantMade, InputAdded, RunCancelled, RunEnded, RunStarted
 from placet.ports import Lease, Store, StoredRun
 from placet.run_config import RunConfig
 from placet.run_state import RunState
@@ -84,10 +84,18 @@ def new_words(state: RunState[Any]) -> tuple[DecisionMade | GrantMade, ...]:
     return tuple(word for word in staged if isinstance(word, DecisionMade) and not word.call.startswith(BY_HAND))
 
 
+def _ends(log: Log) -> bool:
+    """Whether the log's last line ends the run: nothing can follow that, so no other line has to be read."""
+    last = read_line(log.lines[-1]).facts if log.lines else ()
+    return any(isinstance(fact, RunEnded | RunCancelled) for fact in last)
+
+
 def ended_run(stored: StoredRun, state: RunState[Any]) -> RunFold | None:
     """The recorded end of the run, if it has one; new decisions raise RunFinished, equal ones do not."""
+    if stored.log is not None and not _ends(stored.log):
+        return None
     run = fold_log(stored.log) if stored.log is not None else stored.outline
-    if run is None or not run.has_ended:
+    if run is None:
         return None
     if len(state._log) > stored.length or (len(state._log) == stored.length and state._log.head != stored.head):
         raise RunConflict(f"Run {state.run_id} has ended in the store, and the state knows another history.")

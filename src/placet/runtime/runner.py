@@ -317,7 +317,8 @@ def _connect(streaming: RunResultStreaming, frame: Frame) -> None:
     feed = Feed(
         frame.run_id, frame.graph, lambda local: pending_item(frame.journal.run, local, frame.run_id, frame.graph)
     )
-    feed.catch_up(frame.journal.log)
+    if len(frame.journal.log):
+        feed.catch_up(frame.run)
     frame.feed = feed
     frame.journal.subscribers.append(feed.publish)
     streaming.connect(frame, feed)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
-from placet.core.log import Log
+from placet.core.state import RunFold
 from placet.events import AgentChanged, AnyFact, CallHeld, CallInDoubt, InChild, RunStarted
 from placet.ids import ROOT
 from placet.items import (
@@ -25,7 +25,7 @@ from placet.items import (
     ToolCallOutputItem,
 )
 from placet.ports import RawEvent
-from placet.runtime.render import Walk, facts_of
+from placet.runtime.render import Walk
 
 MAX_UNREAD = 1024
 """How many events may wait for a slow reader before the run waits for the reader."""
@@ -103,13 +103,10 @@ class Feed:
             self._room.clear()
             await self._room.wait()
 
-    def catch_up(self, log: Log) -> None:
-        """Learn what happened before this stream began, without telling it again."""
-        for each in facts_of(log):
-            fact = self._walk.own(each)
-            if fact is not None:
-                deque(self._walk.items(fact), maxlen=0)
-        if len(log):
+    def catch_up(self, run: RunFold) -> None:
+        """Begin where the run stands, without telling again what happened before this stream."""
+        if run.started:
+            self._walk.go_to(run)
             self._put(AgentUpdatedStreamEvent(self._walk.agent))
 
     def publish(self, _at: float, facts: Sequence[AnyFact]) -> None:

@@ -1,0 +1,63 @@
+"""The results of one run of the benchmark, as a file that a later run can be compared with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from bench.work import Figure, Figures, Work
+
+FORMAT = 1
+
+
+class NotResults(Exception):
+    """A file does not hold what `--out` writes."""
+
+
+@dataclass(slots=True)
+class Results:
+    date: str
+    machine: str
+    python: str
+    rounds: int
+    versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By contender: what took part, and in which version."""
+    values: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By `work:size:figure` and contender: seconds or bytes, the least that was seen."""
+
+    def add(self, work: str, size: int, contender: str, figures: Figures) -> None:
+        for key, value in figures.items():
+            row = self.values.setdefault(f"{work}:{size}:{key}", {})
+            row[contender] = min(value, row.get(contender, value))
+
+    def of(self, work: Work, size: int, figure: Figure) -> dict[str, float]:
+        return self.values.get(f"{work.name}:{size}:{figure.key}", {})
+
+    def save(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, file: Path) -> Results:
+        try:
+            found = json.loads(file.read_text())
+            if found.pop("format") != FORMAT:
+                raise NotResults(f"{file} was written by another version of the benchmark.")
+            return cls(**found)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise NotResults(f"{file} holds no results of this benchmark: {error}") from error
+
+
+def over_budget(results: Results, works: Sequence[Work], contender: str, limit: str) -> list[str]:
+    """A sentence for each figure that costs more than its budget."""
+    found = []
+    for work in works:
+        for figure in work.figures:
+            for size in work.sizes:
+                values = results.of(work, size, figure)
+                if contender in values and limit in values and values[contender] > figure.budget * values[limit]:
+                    times = values[contender] / values[limit]
+                    found.append(f"{work.name} takes {times:.1f} times the limit's, and may take {figure.budget:.1f}")
+    return found

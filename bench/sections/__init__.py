@@ -1,0 +1,12 @@
+"""The sections: each file declares works. A new one is added to the list below, in the order of the table."""
+
+from __future__ import annotations
+
+from bench.sections import cycle, footprint, ledger, many_runs, pauses, states, streaming, turns
+from bench.work import Work
+
+SECTIONS = (turns, cycle, pauses, states, many_runs, ledger, streaming, footprint)
+
+
+def works() -> list[Work]:
+    return [work for section in SECTIONS for work in section.WORKS]

@@ -1,0 +1,180 @@
+"""The benchmark itself: every work is done, and done right, by every contender. Nothing here is timed."""
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from bench import run
+from bench.contenders import CONTENDERS
+from bench.plots import draw
+from bench.results import NotResults, Results, over_budget
+from bench.sections import works
+from bench.table import as_markdown, as_text, compared, rows
+from bench.work import Contender
+
+WORKS = works()
+
+
+def results_with(value: float) -> Results:
+    """As a whole run gives them, with one value for Placet and 1 for the limit everywhere."""
+    results = Results("2026-01-01", "2 cores", "CPython 3.11", 5)
+    for work in WORKS:
+        for size in work.sizes:
+            results.add(work.name, size, "placet", {figure.key: value for figure in work.figures})
+            results.add(work.name, size, "limit", {figure.key: 1.0 for figure in work.figures})
+    return results
+
+
+def test_every_work_is_done_right_by_every_contender(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code = run.main(["--quick", "--out", str(tmp_path / "results.json")])
+
+    shown, found = capsys.readouterr(), Results.load(tmp_path / "results.json")
+    assert exit_code == 0, shown.err
+    wanted = {f"{work.name}:{work.quick}:{figure.key}" for work in WORKS for figure in work.figures}
+    assert set(found.values) == wanted
+    assert {tuple(row) for row in found.values.values()} == {tuple(each.name for each in CONTENDERS)}
+    assert "1,000" not in shown.out
+
+
+def test_a_contender_that_does_less_than_a_work_asks_for_gets_no_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "LATEST", tmp_path / "latest.json")
+    lazy = Contender("lazy", sys.executable, "tests.bench.lazy_contender")
+
+    exit_code = run.main(["--quick", "--only", "turn"], [lazy])
+
+    shown = capsys.readouterr()
+    assert exit_code == 1
+    assert "lazy failed at its first work" in shown.err
+    assert "calls that ran: 0 instead of 3" in shown.err
+    assert shown.out == ""
+    assert not (tmp_path / "latest.json").exists()
+
+
+def test_a_contender_that_cannot_do_a_work_shows_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
+    lazy = Contender("lazy", sys.executable, "tests.bench.lazy_contender")
+
+    exit_code = run.main(["--quick", "--only", "status", "--only", "import"], [lazy])
+
+    shown = capsys.readouterr()
+    assert exit_code == 0, shown.err
+    assert "status" not in shown.out
+    assert "import" in shown.out
+
+
+def test_a_name_that_no_work_has_is_refused_with_the_names_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code = run.main(["--quick", "--only", "nothing"])
+
+    assert exit_code == 1
+    assert "turn, parallel, cycle" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--quick", "--only=turn"])
+def test_the_docs_are_written_from_whole_runs_only(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run.main(["--plots", option])
+
+    assert "needs a whole run" in capsys.readouterr().err
+
+
+def test_results_come_back_from_their_file_and_the_least_counts(tmp_path: Path) -> None:
+    results = results_with(3.0)
+    results.add("turn", 10, "placet", {"turn": 2.0})
+    results.add("turn", 10, "placet", {"turn": 4.0})
+    results.save(tmp_path / "deep" / "results.json")
+
+    found = Results.load(tmp_path / "deep" / "results.json")
+
+    assert found == results
+    assert found.values["turn:10:turn"] == {"placet": 2.0, "limit": 1.0}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 0}', '{"format": 1, "surprise": 2}'])
+def test_a_file_that_holds_no_results_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "other.json"
+    file.write_text(text)
+
+    with pytest.raises(NotResults, match=r"other\.json"):
+        Results.load(file)
+
+
+def test_the_table_shows_figures_ratios_and_growth() -> None:
+    results = results_with(2e-6)
+    results.values["turn:400:turn"] = {"placet": 3e-6, "limit": 1e-6}
+
+    text = as_text(rows(results, WORKS))
+
+    by_title = {line[:46].strip(): line[46:].split() for line in text.splitlines()}
+    assert by_title["one turn with one call, in a run of 400 turns"][-1] == "3.00"
+    assert "× 1.50" in next(line for line in text.splitlines() if "growth from 10 to 400" in line)
+    assert len({len(line) for line in text.splitlines()}) == 1
+
+
+def test_the_table_for_the_docs_has_the_same_cells() -> None:
+    table = rows(results_with(2e-6), WORKS)
+
+    lines = as_markdown(table).splitlines()
+
+    assert len(lines) == len(table) + 1
+    assert {line.count("|") for line in lines} == {len(table[0]) + 1}
+
+
+def test_a_comparison_says_how_much_faster_each_figure_became() -> None:
+    table = compared(results_with(3.0), results_with(2.0))
+
+    by_name = {row[0]: row[1:] for row in table[1:]}
+    assert by_name["turn:10:turn"] == ["× 1.50", "× 1.00"]
+
+
+def test_a_figure_over_its_budget_fails_the_benchmark_and_one_within_does_not() -> None:
+    assert over_budget(results_with(2.0), WORKS, "placet", "limit") == []
+    assert over_budget(results_with(3.0), WORKS, "placet", "limit") == [
+        "import takes 3.0 times the limit's, and may take 2.5"
+    ]
+
+
+def test_the_plots_and_the_figures_are_written_into_the_docs_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    page = tmp_path / "benchmark.md"
+    page.write_text(f"before\n{run.BEGIN}\nold figures\n{run.END}\nafter\n")
+
+    run.write_docs(results_with(2e-5), WORKS, tmp_path)
+    run.write_docs(results_with(2e-5), WORKS, tmp_path)
+
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert text.count("2026-01-01") == 1
+    assert "old figures" not in text
+    assert sorted(file.name for file in (tmp_path / "img").iterdir()) == ["bench-cycle.svg", "bench-turns.svg"]
+
+
+def test_a_plot_is_well_formed_and_has_a_line_for_every_contender_with_a_point_for_every_size() -> None:
+    lines = {"a & b": [(1.0, 2e-6), (10.0, 3e-5)], "limit": [(1.0, 1e-6), (10.0, 1e-6)]}
+
+    picture = ElementTree.fromstring(draw("Cost <of> it", "size", "µs", lines))  # noqa: S314  # our own text
+
+    space = "{http://www.w3.org/2000/svg}"
+    assert len(picture.findall(f"{space}polyline")) == 2
+    assert len(picture.findall(f"{space}circle")) == 4
+    texts = [each.text for each in picture.findall(f"{space}text")]
+    assert "Cost <of> it" in texts
+    assert "a & b, 30.0 µs" in texts
+
+
+def test_the_docs_page_holds_the_marks_between_which_figures_are_written_and_shows_every_plot() -> None:
+    page = (run.DOCS / "benchmark.md").read_text()
+
+    assert page.count(run.BEGIN) == page.count(run.END) == 1
+    for plot in (work.plot for work in WORKS if work.plot is not None):
+        assert f"(img/bench-{plot.file})" in page
+        assert (run.DOCS / "img" / f"bench-{plot.file}").exists()
+
+
+def test_results_are_plain_json(tmp_path: Path) -> None:
+    results_with(1.0).save(tmp_path / "results.json")
+
+    assert json.loads((tmp_path / "results.json").read_text())["format"] == 1
