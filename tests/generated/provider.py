@@ -88,7 +88,7 @@ class StrictProvider:
             self._advance()
         return copy.deepcopy(answer)
 
-    # -- what the truth is, for a person who has to settle a request ----------------------------------------------------
+    # -- what the truth is, for a person who has to settle a request --------------------------------------------------
 
     @property
     def lost_was_taken(self) -> bool:
@@ -213,7 +213,9 @@ class StrictProvider:
             return request.input
         old, new = request.input[: len(self._held)], request.input[len(self._held) :]
         settled, fresh = self._held[: self._settled], self._held[self._settled :]
-        if old[: self._settled] != settled or list(map(unlabelled, old[self._settled :])) != list(map(unlabelled, fresh)):
+        if old[: self._settled] != settled or list(map(unlabelled, old[self._settled :])) != list(
+            map(unlabelled, fresh)
+        ):
             raise self._complaint(f"knows the history as {self._held}, and was sent {old}")
         return new
 

@@ -1,4 +1,7 @@
-"""The long sweep: `python -m tests.generated.sweep --seeds 1000 --start 0`. Prints the seed of each script that fails."""
+"""The long sweep: `python -m tests.generated.sweep --seeds 1000 --start 0`.
+
+Prints the seed of each script that fails.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,12 @@ from tests.generated.survival import (
     survive,
 )
 
-APPROVE, REJECT, EDIT, RESPOND = Word("approve"), Word("reject", "No."), Word("edit", "better"), Word("respond", "Ask me.")
+APPROVE, REJECT, EDIT, RESPOND = (
+    Word("approve"),
+    Word("reject", "No."),
+    Word("edit", "better"),
+    Word("respond", "Ask me."),
+)
 END = Turn()
 
 PARALLEL = Script(
@@ -124,13 +129,12 @@ class Cancelling:
     async def _stream(self, *args: Any, **options: Any) -> RunResult:
         result = Runner.run_streamed(*args, **options)
         reader = asyncio.ensure_future(read(result))
-        if await self._is_due(reader):
+        is_due = await self._is_due(reader)
+        if is_due:
             result.cancel()
         await reader
-        if result.run_id and result.final_output is None and not result.interruptions:
-            raise Struck(result.to_state())
-        if not result.run_id:
-            raise Struck(None)
+        if is_due and result.final_output is None:
+            raise Struck(result.to_state() if result.run_id else None)
         return result
 
     async def _is_due(self, task: asyncio.Future[Any]) -> bool:

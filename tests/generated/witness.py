@@ -98,7 +98,10 @@ class StandingWord:
     left: int | None
 
     def covers(self, call: CallPlan) -> bool:
-        if call.tool != self.tool or self.left == 0:
+        return self.left != 0 and self.is_about(call)
+
+    def is_about(self, call: CallPlan) -> bool:
+        if call.tool != self.tool:
             return False
         if self.word.always == "same_text":
             return call.broken is None and call.text == self.text
@@ -178,13 +181,22 @@ class Expectation:
             return False
         return word.verb == "approve" and (call.broken is not None or call.body == "raises")
 
+    def _rejections(self, place: Place, word: Word) -> set[str]:
+        """What the model may read of a rejected call: the word's own text, or else that of a standing word about it."""
+        if word.text is not None:
+            return {word.text}
+        others = [
+            grant.word for grant in self.grants if grant.is_about(self.call(place)) and grant.word.verb == "reject"
+        ]
+        return {"Tool execution was not approved.", *(each.text for each in others if each.text is not None)}
+
     def check_output(self, place: Place, output: Any) -> None:
         """The model reads what it should of this call."""
         call, word = self.call(place), self.settled.get(place)
         if call.tool == "missing":
             assert output == "Tool 'missing' not found."
         elif word is not None and word.verb == "reject":
-            assert output == ("Tool execution was not approved." if word.text is None else word.text)
+            assert output in self._rejections(place, word)
         elif word is not None and word.verb == "respond":
             assert output == word.text
         elif word is not None and word.verb == "edit":

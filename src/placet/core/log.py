@@ -77,8 +77,8 @@ class Log:
         """Whether this log begins with the other one: the same facts, however their JSON is written."""
         if len(other) > len(self):
             return False
-        pairs = zip(self.lines, other.lines, strict=False)
-        return all(mine == theirs or read_line(mine) == read_line(theirs) for mine, theirs in pairs)
+        mine = self.lines[: len(other)]
+        return mine == other.lines or read_lines(mine) == read_lines(other.lines)
 
     def verify(self) -> bool:
         """Whether the head is the one that the lines give: finds changed, reordered, added and missing lines."""
