@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
 from typing import Any, Literal
 
 from placet.agent import AgentTool
@@ -246,11 +245,9 @@ def _tripwire(job: Job, tripped: Tripped) -> ToolOutputGuardrailTripwireTriggere
 
 
 async def _observed(frame: Frame, job: Job, ctx: ToolContext[Any]) -> object:
-    if not frame.observers:
+    if frame.watch is None:
         return await _invoke(job, ctx)
-    with ExitStack() as stack:
-        for observer in frame.observers:
-            stack.enter_context(observer.around_body(job.call.id))
+    with frame.watch.around_body(job.call.id):
         return await _invoke(job, ctx)
 
 

@@ -18,10 +18,11 @@ from placet.core.state import Call, RunFold
 from placet.errors import UserError
 from placet.ids import call_id
 from placet.lifecycle import AsRunHooks, RunHooks
-from placet.ports import DriveObserver, Model, Session
+from placet.ports import Model, Session
 from placet.run_config import RunConfig
 from placet.runtime.journal import Journal
 from placet.runtime.stream import Feed
+from placet.runtime.watching import Watch
 from placet.tool import Tool
 
 V = TypeVar("V")
@@ -104,7 +105,7 @@ class Frame:
         """Decisions that were made before the run began, on a wrapper that belonged to no run."""
         self.at_work: set[str] = set()
         """The calls whose bodies run now, or wait for a place to run."""
-        self.observers: list[DriveObserver] = []
+        self.watch: Watch | None = None
         self.judged: set[str] = set()
         """Calls that the rules of this drive let pass."""
         self.set_aside: set[str] = set()

@@ -90,9 +90,11 @@ class Journal:
                 raise Overtaken
             if self._noted:
                 facts, self._noted = self._noted, []
-                at = await self._append(facts)
-                for tell in list(self.subscribers):
-                    tell(at, facts)
+                self._tell(await self._append(facts), facts)
+
+    def _tell(self, at: float, facts: Sequence[AnyFact]) -> None:
+        for subscriber in list(self.subscribers):
+            subscriber(at, facts)
 
     async def _append(self, facts: list[AnyFact]) -> float:
         line: Line | None = None
@@ -148,7 +150,7 @@ class Journal:
         self.note_all([fact for fact in facts if isinstance(_bare(fact), _HAPPENED)])
         if self._noted:
             kept, self._noted = self._noted, []
-            await self._append(kept)
+            self._tell(await self._append(kept), kept)
         raise Overtaken
 
     async def refresh(self) -> None:
@@ -158,9 +160,13 @@ class Journal:
             self._go_to(stored.log)
 
     def _go_to(self, log: Log) -> None:
+        """Stand at the end of a longer log, and tell what others appended."""
+        foreign = read_lines(log.lines[len(self.log) :])
         self.log = log
         self._bytes = sum(map(len, log.lines))
         self._refold()
+        for record in foreign:
+            self._tell(record.at, record.facts)
 
     def _refold(self) -> None:
         """Fold the log anew. The ledger and the usage that contexts hold stay the same objects."""

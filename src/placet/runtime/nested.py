@@ -69,7 +69,7 @@ def _child_frame(frame: Frame, job: Job, tool: AgentTool) -> Frame:
     hooks = tool.nested_hooks or frame.hooks
     child = Frame(frame.journal, job.call.id, frame.graph, context, frame.config, hooks, None)
     child.drive = frame.drive
-    child.observers = frame.observers
+    child.watch = frame.watch
     return child
 
 

@@ -17,7 +17,7 @@ from placet.agent_graph import AgentGraph
 from placet.codec import JsonObject
 from placet.context import RunContextWrapper
 from placet.core.fold import as_items
-from placet.core.log import Log, read_line
+from placet.core.log import Log
 from placet.core.state import RunFold
 from placet.errors import SessionBusy, UserError
 from placet.events import ContextSaved, RunStarted, TurnLimitSet
@@ -36,6 +36,7 @@ from placet.runtime.result import RunResult, RunResultStreaming, result_of
 from placet.runtime.resume import begin, ended_run, resume
 from placet.runtime.session_writing import read_session
 from placet.runtime.stream import Feed
+from placet.runtime.watching import Watch
 
 Input: TypeAlias = str | Sequence[object] | RunState[Any]
 """A text, items in the shape of the Responses API, or a state to go on from."""
@@ -300,16 +301,14 @@ async def _drive(frame: Frame, order: Order, *, is_new: bool) -> None:
 
 
 def _begin_watching(frame: Frame) -> None:
-    if not frame.config.observers:
-        return
-    before = [(record.at, record.facts) for record in map(read_line, frame.journal.log.lines)]
-    frame.observers = [each.drive_began(frame.run_id, before) for each in frame.config.observers]
-    frame.journal.subscribers.extend(each.on_facts for each in frame.observers)
+    if frame.config.observers:
+        frame.watch = Watch(frame.run_id, frame.config.observers, frame.journal.log)
+        frame.journal.subscribers.append(frame.watch.on_facts)
 
 
 def _end_watching(frame: Frame, error: BaseException | None) -> None:
-    for each in frame.observers:
-        each.drive_ended(error)
+    if frame.watch is not None:
+        frame.watch.drive_ended(error)
 
 
 def _connect(streaming: RunResultStreaming, frame: Frame) -> None:
