@@ -180,7 +180,7 @@ def several(chance: Chance, lowest: int, highest: int, make: Callable[[int], T])
 def a_word(chance: Chance, *, is_last: bool) -> Word:
     verb = chance.one_of(("approve", "reject", "edit", "respond"))
     may_stand = is_last and verb in ("approve", "reject")
-    always = chance.one_of(("run", "once", "same_text", "agent_once")) if may_stand and chance.happens(15) else "no"
+    always = chance.one_of(("run", "once", "same_text", "agent_once")) if may_stand and chance.happens(35) else "no"
     if verb == "approve":
         return Word(verb, None, always)
     if verb == "reject":

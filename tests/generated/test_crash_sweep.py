@@ -152,8 +152,9 @@ async def read(result: Any) -> None:
 
 
 @pytest.mark.promise("P1", "P2", "P4", "P5", "P6", "P7")
-@every_script
-@every_delivery
+@pytest.mark.parametrize(
+    ("name", "delivery"), [*((name, "own") for name in SCRIPTS), *(("parallel", each) for each in DELIVERIES[1:])]
+)
 @pytest.mark.parametrize("streamed", [False, True], ids=["run", "streamed"])
 async def test_a_cancellation_at_any_step_loses_nothing_and_repeats_nothing(
     name: str, delivery: Delivery, streamed: bool
@@ -166,7 +167,7 @@ async def test_a_cancellation_at_any_step_loses_nothing_and_repeats_nothing(
     assert blows > 10, "nothing was cancelled"
 
 
-@every_script
+@pytest.mark.parametrize("name", ["parallel", "one at a time"])
 @pytest.mark.parametrize("again_after", [0, 1, 2])
 async def test_a_second_cancellation_during_the_first_loses_nothing_either(name: str, again_after: int) -> None:
     script, blows = SCRIPTS[name], 0
