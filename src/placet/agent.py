@@ -17,6 +17,7 @@ from placet.lifecycle import AgentHooks, RunHooks
 from placet.model_settings import ModelSettings
 from placet.ports import Model
 from placet.tool import ApprovalRule, EnabledRule, FailureText, FunctionTool, Tool, default_tool_error_function
+from placet.tool_schema import strict_schema
 
 T = TypeVar("T")
 
@@ -92,6 +93,7 @@ class Agent(Generic[T]):
     """Tells this agent apart where its name does not; stored states find their agent by it."""
 
     def __post_init__(self) -> None:
+        self._check_fields()
         if not self.name:
             raise UserError(f"An agent's name is a text, not {self.name!r}.")
         behavior = self.tool_use_behavior
@@ -103,6 +105,28 @@ class Agent(Generic[T]):
                     f"{{'stop_at_tool_names': […]}} or a function, not {behavior!r}."
                 )
         self.check_names()
+
+    def _check_fields(self) -> None:
+        """What was given by mistake is refused where it was given, in words."""
+        name: object = self.name
+        instructions: object = self.instructions
+        tools: object = self.tools
+        handoffs: object = self.handoffs
+        if not isinstance(name, str):
+            raise UserError(f"An agent's name is a text, not {name!r}.")
+        if instructions is not None and not isinstance(instructions, str) and not callable(instructions):
+            raise UserError(f"Agent '{name}': instructions is a text or a function (ctx, agent), not {instructions!r}.")
+        if not isinstance(tools, list) or not isinstance(handoffs, list):
+            raise UserError(f"Agent '{name}': tools and handoffs are lists.")
+        for tool in tools:
+            if not isinstance(tool, FunctionTool):
+                hint = "put @function_tool above it" if callable(tool) else "it is no tool"
+                raise UserError(
+                    f"Agent '{name}': {getattr(tool, '__name__', tool)!r} cannot be called by a model: {hint}."
+                )
+        for each in handoffs:
+            if not isinstance(each, Agent | Handoff):
+                raise UserError(f"Agent '{name}': a handoff is an Agent or handoff(agent), not {each!r}.")
 
     def check_names(self) -> None:
         """A model names what it calls: two things with one name could not be told apart."""
@@ -190,7 +214,7 @@ def _nested_schema(parameters: type[Any] | None) -> JsonObject:
         return _TEXT_INPUT
     import pydantic
 
-    return pydantic.TypeAdapter(parameters).json_schema()
+    return strict_schema(pydantic.TypeAdapter(parameters).json_schema(), "as_tool: parameters")
 
 
 def _nested_check(parameters: type[Any] | None) -> Callable[[JsonObject], str | None]:

@@ -1,8 +1,7 @@
 """Addresses of agents: the way that leads to them from the agent with which the run began, never a bare name.
 
-`Support` is the first agent, `Support>Billing` the one that it hands over to, `Support/ask_billing` the one behind its
-tool
-`ask_billing`. Restored states find their agents by these, also on rebuilt `Agent` objects.
+`Support` is the first agent, `Support>Billing` the one that it hands over to, `Support/ask_billing(Billing)` the one
+behind its tool `ask_billing`. Restored states find their agents by these, also on rebuilt `Agent` objects.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ class AgentGraph:
         what = "a tool" if edge == _TOOL else "a handoff"
         raise UserError(f"Agent '{address[:cut]}' no longer has {what} that leads to '{name}': declare it again.")
 
-    def behind_tool(self, owner: str, tool_name: str) -> str:
-        return f"{owner}{_TOOL}{_escaped(tool_name)}"
+    def behind_tool(self, owner: str, tool: AgentTool) -> str:
+        return f"{owner}{_TOOL}{tool_label(tool)}"
 
     def after_handoff(self, start: str, target: Agent[Any]) -> str:
         """The address of an agent within the run that began at `start`: always the same, whichever way led there this
@@ -97,9 +96,14 @@ class AgentGraph:
 
 def _edges(agent: Agent[Any], edge: str) -> Iterator[tuple[str, Agent[Any]]]:
     if edge == _TOOL:
-        yield from ((_escaped(tool.name), tool.agent) for tool in agent.tools if isinstance(tool, AgentTool))
+        yield from ((tool_label(tool), tool.agent) for tool in agent.tools if isinstance(tool, AgentTool))
     else:
         yield from ((each.agent.address, each.agent) for each in agent.all_handoffs)
+
+
+def tool_label(tool: AgentTool) -> str:
+    """The tool that leads to an agent, and the agent: another agent behind a tool of the same name is another one."""
+    return f"{_escaped(tool.name)}({tool.agent.address})"
 
 
 def _escaped(name: str) -> str:

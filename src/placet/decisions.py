@@ -3,6 +3,7 @@ hand."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,8 +38,13 @@ class Grant:
     def __post_init__(self) -> None:
         if self.scope not in ("run", "agent"):
             raise UserError(f"A grant's scope is 'run' or 'agent', not {self.scope!r}.")
-        if self.uses is not None and self.uses < 1:
-            raise UserError("A grant that may be used less than once is none: uses must be 1 or more.")
+        uses: object = self.uses
+        if uses is not None and (not isinstance(uses, int) or isinstance(uses, bool) or uses < 1):
+            raise UserError(f"A grant's uses is a whole number, 1 or more (or None), not {uses!r}.")
+        until: object = self.until
+        is_time = isinstance(until, int | float) and not isinstance(until, bool) and math.isfinite(until)
+        if until is not None and not is_time and not isinstance(until, datetime):
+            raise UserError(f"A grant's until is a datetime, or seconds since the epoch, not {until!r}.")
         if isinstance(self.until, datetime) and self.until.tzinfo is None:
             raise UserError("A grant's `until` needs a time zone: datetime(…, tzinfo=…), or seconds since the epoch.")
 
@@ -106,8 +112,13 @@ def find_entry(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId) -> Entry:
         raise UserError("An empty text names no call.")
     if isinstance(item, str):
         owner, local = split_call_id(item)
-        is_ours = owner in run_ids or ledger.is_open(item)
+        is_label = any(entry.label == item for entry in ledger.open_entries())
+        is_ours = owner in run_ids or (not is_label and ledger.is_open(item))
         return find_by_id(ledger, local) if is_ours else find_by_look(ledger, item, None, None)
+    if not isinstance(item, ToolApprovalItem):
+        raise UserError(
+            f"A call is named by its ToolApprovalItem, its id or its label, not by a {type(item).__name__}."
+        )
     if not item.id:
         return find_by_look(ledger, item.call_id or "", item.name, item.arguments)
     owner, local = split_call_id(item.id)
@@ -121,7 +132,7 @@ def find_entry(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId) -> Entry:
 
 def entry_of_item(item: ItemOrId, run_ids: Sequence[str]) -> Entry:
     """An entry for an item that this ledger has not seen: of this run, by its id, or made by hand, by its label."""
-    if isinstance(item, str):
+    if not isinstance(item, ToolApprovalItem):
         raise UserError("A wrapper that belongs to no run knows no calls: give the ToolApprovalItem itself.")
     owner, local = split_call_id(item.id)
     if item.id and owner in run_ids:

@@ -113,6 +113,11 @@ class ToolOutputGuardrailTripwireTriggered(GuardrailTripped):
 class MaxTurnsExceeded(PlacetError):
     code = "max_turns_exceeded"
 
+    def __init__(self, message: str = "", path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+        """The nested run whose turns were used up; empty for the outermost."""
+
 
 class ToolError(PlacetError):
     code = "tool_failed"

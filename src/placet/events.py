@@ -78,6 +78,8 @@ class RunStarted(Fact, frozen=True, tag="start"):
     """The user's context, where it is a mapping and the run is to be driven by whoever comes."""
     by: str | None = None
     """Who started the run."""
+    session_total: int = 0
+    """How many items the session held when the run began: more than were read, if some were of no use."""
 
 
 class RunForked(Fact, frozen=True, tag="fork"):
@@ -264,6 +266,8 @@ class SessionWriting(Fact, frozen=True, tag="saving"):
 
 
 class SessionWritten(Fact, frozen=True, tag="saved"):
+    """They are in the session."""
+
     end: int
 
 
@@ -277,6 +281,8 @@ class HistoryRewritten(Fact, frozen=True, tag="rewrite"):
     """A handoff's filter changed what the next agent reads."""
 
     items: list[JsonObject]
+    input_length: int = 0
+    """How many of them are what the run began with."""
 
 
 class RunStopped(Fact, frozen=True, tag="stop"):

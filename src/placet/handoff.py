@@ -13,6 +13,7 @@ from placet.codec import JsonObject
 from placet.context import RunContextWrapper
 from placet.errors import UserError
 from placet.tool import EnabledRule
+from placet.tool_schema import strict_schema
 
 if TYPE_CHECKING:
     from placet.items import Named
@@ -84,7 +85,7 @@ def handoff(
     if input_type is not None:
         import pydantic
 
-        schema = pydantic.TypeAdapter(input_type).json_schema()
+        schema = strict_schema(pydantic.TypeAdapter(input_type).json_schema(), f"handoff to '{agent.name}': input_type")
     return Handoff(
         agent=agent,
         tool_name=tool_name_override or default_tool_name(agent.name),

@@ -54,6 +54,8 @@ class RunState(Generic[T]):
     ) -> None:
         if context is not None and not isinstance(context, RunContextWrapper):
             raise UserError(f"RunState(context=…) is a RunContextWrapper, not a {type(context).__name__}.")
+        check_agent(starting_agent)
+        check_turns(max_turns)
         delivery, server_id = delivery_of(conversation_id, previous_response_id, auto_previous_response_id)
         started = RunStarted(starting_agent.address, as_input(original_input), max_turns, delivery, server_id)
         self._log = new_log()
@@ -178,6 +180,8 @@ class RunState(Generic[T]):
     def merge(self, other: RunState[T]) -> RunState[T]:
         """Add the other state's decisions to this one. Contradicting ones: an error naming both, and this state is
         unchanged."""
+        if not isinstance(other, RunState):
+            raise UserError(f"A RunState is merged with another, not with a {type(other).__name__}.")
         if other.run_id != self.run_id:
             raise UserError(f"A state of run {other.run_id} cannot be merged into one of run {self.run_id}.")
         if self._context is None or other._context is None:
@@ -197,14 +201,8 @@ class RunState(Generic[T]):
         self._added = (*self._added, *(added for added in other._added if added.id not in known))
         return self
 
-    def take_over_words(self, other: RunState[T]) -> None:
-        """Stage the other state's decisions and additions as far as they still wait to be written."""
-        if self._context is None or other._context is None:
-            return
-        ledger, staged = self._context._ledger, other._context._ledger.staged()
-        known = {grant.id for grant in ledger.grants()}
-        decisions = [word for word in staged if isinstance(word, DecisionMade) and ledger.is_open(word.call)]
-        ledger.stage(decisions, [word for word in staged if isinstance(word, GrantMade) and word.id not in known])
+    def take_over_input(self, other: RunState[T]) -> None:
+        """Keep what was added on the other state and is not in this one's log yet."""
         self._added = tuple(added for added in other._added if added.id not in self._run.input_ids)
 
     def fork(self) -> RunState[T]:
@@ -297,6 +295,7 @@ class RunState(Generic[T]):
         strict: bool,
         clock: Clock,
     ) -> RunState[T]:
+        check_agent(agent)
         graph = AgentGraph(agent)
         check_declarations(graph, document.run)
         if context_override is not None:
@@ -338,6 +337,16 @@ def _as_model_reads(answer: Json) -> Json:
     return answer if isinstance(answer, str | list) else encode(answer).decode()
 
 
+def check_agent(agent: object) -> None:
+    if not isinstance(agent, Agent):
+        raise UserError(f"An Agent is needed here, not a {type(agent).__name__}.")
+
+
+def check_turns(max_turns: object) -> None:
+    if max_turns is not None and (not isinstance(max_turns, int) or isinstance(max_turns, bool) or max_turns < 1):
+        raise UserError(f"max_turns is a whole number, 1 or more, or None for no limit, not {max_turns!r}.")
+
+
 def new_log() -> Log:
     return Log(mint("run"), os.urandom(16))
 
@@ -345,6 +354,10 @@ def new_log() -> Log:
 def as_input(given: str | Sequence[object]) -> str | list[JsonObject]:
     """The input of a run as plain JSON, or UserError naming what cannot be."""
     if isinstance(given, str):
+        if given.startswith(('{"placet":', '{"placet_sealed":')):
+            raise UserError(
+                "This is the text of a state: load it with `await RunState.from_string(agent, text)` first."
+            )
         return given
     try:
         return [plain_item(item, f"input[{index}]") for index, item in enumerate(given)]
@@ -358,6 +371,9 @@ def delivery_of(
     conversation_id: str | None, previous_response_id: str | None, auto: bool
 ) -> tuple[Delivery, str | None]:
     """Who keeps the history, and from where on."""
+    for name, given in (("conversation_id", conversation_id), ("previous_response_id", previous_response_id)):
+        if given is not None and not isinstance(given, str):
+            raise UserError(f"{name} is a text, not {given!r}.")
     if conversation_id is not None:
         if previous_response_id is not None or auto:
             raise UserError(

@@ -21,8 +21,11 @@ _MAC_LENGTH = 64
 
 
 def key_list(keys: Keys) -> list[bytes]:
-    given = [keys] if isinstance(keys, str | bytes) else list(keys or ())
-    found = [key.encode() if isinstance(key, str) else bytes(key) for key in given]
+    given: list[object] = [keys] if isinstance(keys, str | bytes) or not isinstance(keys, Sequence) else list(keys)
+    if any(not isinstance(key, str | bytes) for key in given if keys is not None):
+        raise UserError("A sealing key is a text or bytes, or a list of those.")
+    given = [key for key in given if key is not None]
+    found = [key.encode() if isinstance(key, str) else bytes(key) for key in given]  # type: ignore[call-overload]
     if keys is not None and not found:
         raise UserError("key=[] seals nothing: give a key, or leave it out.")
     if any(len(key) < 8 for key in found):

@@ -99,8 +99,8 @@ def load_text(text: str, key: seal.Keys) -> StateDocument:
     if not isinstance(text, str):
         raise StateRefused(f"A state's text is a str, not a {type(text).__name__}.")
     if not seal.is_sealed(text):
-        if key is not None and text.lstrip().startswith("{") and '"placet_sealed"' in text[:40]:
-            return load_json(_parsed(text), key)
+        if '"placet_sealed"' in text and seal.is_sealed(parsed := _parsed(text)):
+            return load_json(parsed, key)  # the seal of to_json(), or a text that was written anew in between
         _require_no_key(key)
         return _read(text.encode("utf-8", "surrogatepass"))
     if key is None:

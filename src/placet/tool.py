@@ -55,7 +55,14 @@ def default_tool_error_function(_ctx: RunContextWrapper[Any], error: Exception) 
         return f"The tool was not run, because its arguments are invalid:\n{error}"
     if isinstance(error, ToolTimeoutError | ToolOutputError):  # it may have happened: no invitation to try again
         return str(error)
-    return f"An error occurred while running the tool. Please try again. Error: {error}"
+    return f"An error occurred while running the tool. Please try again. Error: {text_of_error(error)}"
+
+
+def text_of_error(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # a foreign error whose own text fails is still an error
+        return type(error).__name__
 
 
 @dataclass(eq=False)
@@ -137,6 +144,13 @@ def without_prose(schema: object, *, names: bool = False) -> object:
     return [without_prose(each) for each in schema] if isinstance(schema, list) else schema
 
 
+def _called(function: Callable[..., Any], positional: list[object], named: dict[str, object]) -> Any:
+    try:
+        return function(*positional, **named)
+    except StopIteration as error:  # no future can hold one: the thread's answer would never come
+        raise RuntimeError(f"the tool's function raised StopIteration({error})") from error
+
+
 def _is_context_type(annotation: object) -> bool:
     found = get_origin(annotation) or annotation
     return isinstance(found, type) and issubclass(found, RunContextWrapper)
@@ -216,7 +230,7 @@ def function_tool(
                 positional.insert(0, ctx)
             if schema.is_async:
                 return await function(*positional, **named)
-            found = await asyncio.to_thread(function, *positional, **named)
+            found = await asyncio.to_thread(_called, function, positional, named)
             return await found if inspect.isawaitable(found) else found
 
         def check(arguments: JsonObject) -> str | None:

@@ -483,7 +483,7 @@ async def test_a_handoff_inside_a_nested_run_stays_inside():
     paused = await go(boss, "go")
     result = await approve_all(boss, paused)
 
-    assert [item.agent_path for item in paused.interruptions] == ["Boss/kid>Helper"]
+    assert [item.agent_path for item in paused.interruptions] == ["Boss/kid(Kid)>Helper"]
     assert result.final_output == "done"
     assert result.last_agent is boss
     assert outputs(sent(boss)) == [("k1", "helper done")]

@@ -43,8 +43,8 @@ async def test_the_reviewer_sees_the_innermost_calls_with_the_way_that_leads_to_
     assert sorted(seen) == sorted(LEAVES.values())
     assert {item.name for item in seen.values()} == {"pay"}
     assert seen["1.0/1.0/1.0"].arguments == '{"n": 3}'
-    assert seen["1.0/1.0/1.0"].agent_path == "Same/delegate/delegate"
-    assert seen["1.1/1.1"].agent_path == "Same/delegate"
+    assert seen["1.0/1.0/1.0"].agent_path == "Same/delegate(Same)/delegate(Same)"
+    assert seen["1.1/1.1"].agent_path == "Same/delegate(Same)"
     assert len({item.digest for item in seen.values()}) == len(LEAVES)
 
 

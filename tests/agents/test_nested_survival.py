@@ -127,7 +127,7 @@ async def test_a_nested_call_that_was_cancelled_while_it_ran_is_in_doubt_and_can
 
     result = await go(cut.boss, state)
 
-    assert (item.kind, item.name, item.agent_path) == ("in_doubt", "pay", "Boss/kid")
+    assert (item.kind, item.name, item.agent_path) == ("in_doubt", "pay", "Boss/kid(Kid)")
     assert result.final_output == "done"
     assert len(cut.ran) == runs
     assert outputs(sent(cut.kid))[0][1].startswith(reads)

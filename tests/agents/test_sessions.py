@@ -156,15 +156,14 @@ async def test_a_write_that_fails_once_at_any_point_is_made_good_and_nothing_is_
 @pytest.mark.promise("P3")
 async def test_a_message_that_was_said_twice_is_there_twice_although_its_second_write_failed():
     session = Flaky(2, "before")
-    agent = scripted("A", [OSError("the model is gone"), done()])
-    with pytest.raises(OSError, match="model"):
-        await go(agent, "hi", session=session)
+    agent = scripted("A", [done(), done()])
+    await go(agent, "hi", session=session)
     with pytest.raises(OSError, match="session") as failed:
         await go(agent, "hi", session=session)
 
     await go(agent, failed.value.state, session=session)
 
-    assert texts(await session.get_items()) == ["user: hi", "user: hi", "assistant: done"]
+    assert texts(await session.get_items()) == ["user: hi", "assistant: done"] * 2
 
 
 @pytest.mark.promise("P3")
@@ -285,7 +284,7 @@ class Garbage(InMemorySession):
         [{1: 2}],
         [{"type": "function_call", "call_id": []}],
     ],
-    ids=repr,
+    ids=["nothing", "text", "number", "mapping", "numbers", "nothings", "lists", "objects", "odd key", "odd label"],
 )
 async def test_a_session_that_gives_garbage_is_named_before_anything_runs(given):
     agent = scripted("A", [])

@@ -117,7 +117,7 @@ async def test_a_decision_about_an_older_question_that_comes_late_is_refused():
     agent = ops.rebuilt(another_cleanup(ran, version="2"))
     await drive(agent, first)
 
-    with pytest.raises(StaleApproval, match="look again"):
+    with pytest.raises(StaleApproval, match="contradicts"):
         await drive(agent, late)
 
 

@@ -565,10 +565,11 @@ async def test_a_text_function_that_itself_raises_ends_the_drive_and_the_call_is
         raise ValueError("first")
 
     agent = scripted([[call("fail", None, "a")], done()], fail)
-    with pytest.raises(LookupError) as caught:
+    with pytest.raises(ToolError, match="failure_error_function") as caught:
         await go(agent, "go")
-    result = await go(agent, caught.value.state)  # type: ignore[attr-defined]
+    result = await go(agent, caught.value.state)
 
+    assert isinstance(caught.value.__cause__, LookupError)
     assert result.final_output == "done"
     assert tools.ran == [("fail", 0)]
     assert "first" in outputs(agent)[0]

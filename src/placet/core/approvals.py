@@ -14,8 +14,9 @@ from typing import Literal
 
 import msgspec
 
-from placet.codec import JsonObject, canonical
+from placet.codec import JsonObject, canonical, parse_arguments
 from placet.events import DecisionMade, GrantMade, GrantRevoked
+from placet.ids import path_of
 
 ANY_AGENT = "*"
 """The agent of a grant that was made by hand, on a wrapper that belongs to no run."""
@@ -85,6 +86,7 @@ class Ledger:
         "_grants",
         "_lock",
         "_open",
+        "_past",
         "_staged",
         "_staged_grants",
         "_uses",
@@ -98,6 +100,8 @@ class Ledger:
         """The calls that wait, as far as the log knows."""
         self._grants: tuple[GrantMade, ...] = ()
         self._uses: dict[str, int] = {}
+        self._past: dict[tuple[str, int], DecisionMade] = {}
+        """Answers to earlier questions about calls that were asked about anew."""
         self._staged: dict[str, DecisionMade] = {}
         self._staged_grants: tuple[GrantMade, ...] = ()
 
@@ -109,6 +113,7 @@ class Ledger:
             twin._open = self._open.copy()
             twin._grants = self._grants
             twin._uses = self._uses.copy()
+            twin._past = self._past.copy()
             if staged:
                 twin._staged = self._staged.copy()
                 twin._staged_grants = self._staged_grants
@@ -122,6 +127,7 @@ class Ledger:
             self._open = other._open
             self._grants = other._grants
             self._uses = other._uses
+            self._past = other._past
             self._staged = {call: word for call, word in self._staged.items() if call in self._open}
             known = {grant.id for grant in other._grants}
             self._staged_grants = tuple(grant for grant in self._staged_grants if grant.id not in known)
@@ -132,6 +138,9 @@ class Ledger:
         """A call waits for a decision now (again, perhaps: then what was decided before does not count any more)."""
         with self._lock:
             self._staged.pop(entry.call, None)
+            before = self._entries.get(entry.call)
+            if before is not None and before.decision is not None:
+                self._past[before.call, before.request] = before.decision
             self._open[entry.call] = None
             self._add(entry)
 
@@ -184,6 +193,18 @@ class Ledger:
             known = {grant.id for grant in self._staged_grants}
             self._staged_grants = (*self._staged_grants, *(grant for grant in grants if grant.id not in known))
 
+    def stage_again(self, words: Sequence[DecisionMade | GrantMade]) -> None:
+        """Stage what was said and did not get into the log, as far as it still is about what waits."""
+        known = {grant.id for grant in self._grants}
+        decisions = [
+            word
+            for word in words
+            if isinstance(word, DecisionMade)
+            and word.call in self._open
+            and self._entries[word.call].request == word.request
+        ]
+        self.stage(decisions, [word for word in words if isinstance(word, GrantMade) and word.id not in known])
+
     def staged(self) -> tuple[DecisionMade | GrantMade, ...]:
         with self._lock:
             return (*self._staged_grants, *self._staged.values())
@@ -202,6 +223,10 @@ class Ledger:
     def entry(self, call: str) -> Entry | None:
         """What the log knows of a call; staged decisions are not in it."""
         return self._entries.get(call)
+
+    def past_decision(self, call: str, request: int) -> DecisionMade | None:
+        """The answer to an earlier question about a call, where a later one was asked."""
+        return self._past.get((call, request))
 
     def open_entries(self) -> list[Entry]:
         """The calls that wait as far as the log knows: those with staged decisions among them."""
@@ -250,9 +275,12 @@ class Ledger:
         for decision in decisions:
             if decision is not None and decision.verdict == "reject" and decision.message is not None:
                 return decision.message
-        agents = {entry.agent for entry in named}
         for grant in reversed(grants):
-            if name_of(grant.tool) == tool_name and grant.verdict == "reject" and (not agents or grant.agent in agents):
+            if grant.verdict != "reject" or name_of(grant.tool) != tool_name:
+                continue
+            if not named or any(
+                _reaches(grant, entry, decision) for entry, decision in zip(named, decisions, strict=True)
+            ):
                 return grant.message
         return None
 
@@ -283,18 +311,32 @@ class Ledger:
         decision = self._decision(entry)
         if decision is not None:
             return decision.verdict != "reject"
-        return self._standing_verdict(entry.name, entry.agent)
+        return self._standing_verdict(entry.name, entry)
 
-    def _standing_verdict(self, tool_name: str, agent: str | None) -> bool | None:
+    def _standing_verdict(self, tool_name: str, entry: Entry | None) -> bool | None:
         """What the grants say of a tool when the arguments are unknown: only grants without conditions count."""
-        grants = self._grants + self._staged_grants
         latest = {
-            grant.agent: grant.verdict == "approve"
-            for grant in grants
-            if name_of(grant.tool) == tool_name and is_unconditional(grant) and agent in (None, grant.agent)
+            (grant.agent, grant.path): grant.verdict == "approve"
+            for grant in self._grants + self._staged_grants
+            if name_of(grant.tool) == tool_name and is_unconditional(grant) and _is_of(grant, entry)
         }
         verdicts = set(latest.values())
         return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def _is_of(grant: GrantMade, entry: Entry | None) -> bool:
+    """Whether a grant is of the agent, and of the nested run, in which this call was made."""
+    if entry is None:
+        return True
+    return grant.agent == entry.agent and (grant.scope == "agent" or grant.path == path_of(entry.call))
+
+
+def _reaches(grant: GrantMade, entry: Entry, decision: DecisionMade | None) -> bool:
+    if entry.agent == ANY_AGENT:
+        return True
+    now = decision.at if decision is not None else grant.at
+    arguments = parse_arguments(entry.arguments)
+    return covers(grant, path_of(entry.call), entry.agent, entry.tool, entry.fingerprint, arguments, now)
 
 
 def _record(

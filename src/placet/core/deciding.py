@@ -73,12 +73,13 @@ def facts_to_append(run: RunFold, decisions: Iterable[DecisionMade | GrantMade])
 def is_new(ledger: Ledger, decision: DecisionMade, *, has_ended: bool) -> bool:
     """Whether the log does not hold this decision yet. One that it cannot take any more is an error that says why."""
     entry = ledger.entry(decision.call)
-    if entry is not None and entry.decision is not None:
-        if same_decision(entry.decision, decision):
+    standing = ledger.past_decision(decision.call, decision.request) or (entry.decision if entry is not None else None)
+    if standing is not None:
+        if same_decision(standing, decision):
             return False
         if has_ended:
-            raise RunFinished(f"The run has ended. {contradiction(entry.decision, decision)}")
-        raise StaleApproval(contradiction(entry.decision, decision))
+            raise RunFinished(f"The run has ended. {contradiction(standing, decision)}")
+        raise StaleApproval(contradiction(standing, decision))
     if has_ended:
         raise _finished()
     if entry is None or not ledger.is_open(decision.call):

@@ -78,6 +78,7 @@ def _run_started(run: RunFold, fact: e.RunStarted) -> None:
     run.context = fact.context
     run.started_by = fact.by
     run.session_written = fact.session_length
+    run.session_total = fact.session_total
     _add_input(run, as_items(fact.input))
     run.input_length = len(run.history)
 
@@ -114,8 +115,10 @@ def _agent_changed(run: RunFold, fact: e.AgentChanged) -> None:
 def _history_rewritten(run: RunFold, fact: e.HistoryRewritten) -> None:
     if run.open_calls or run.delivery != "own":
         raise IllegalTransition("Only a history of our own, between two turns, can be rewritten.")
+    run.session_backlog = [*run.session_backlog, *run.history[run.session_written :]]
     run.history = list(fact.items)
-    run.session_written = len(run.history)  # what stood there before was written before
+    run.input_length = fact.input_length
+    run.session_written = len(run.history)  # what the filter made is for the next agent, not for the session
     run.seen_labels = {label for item in fact.items if isinstance(label := item.get("call_id"), str)}
 
 
@@ -172,12 +175,14 @@ def _session_writing(run: RunFold, fact: e.SessionWriting) -> None:
 
 def _session_written(run: RunFold, fact: e.SessionWritten) -> None:
     _require_session(run, fact.end)
+    run.session_total += len(run.session_backlog) + fact.end - run.session_written
+    run.session_backlog = []
     run.session_written = fact.end
     run.session_writing = None
 
 
 def _require_session(run: RunFold, end: int) -> None:
-    if run.session is None or run.open_calls or not run.session_written <= end <= len(run.history):
+    if run.session is None or not run.session_written <= end <= run.closed_length:
         raise IllegalTransition("Only whole turns of a run with a session are written into it, each once.")
 
 

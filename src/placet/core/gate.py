@@ -41,14 +41,16 @@ def digest_of(path: str, agent: str, tool: str, fingerprint: str, arguments: Jso
     return hashlib.blake2b(canonical([path, agent, tool, fingerprint, arguments]), digest_size=16).hexdigest()
 
 
-def newest_first(grants: Sequence[GrantMade]) -> list[GrantMade]:
-    """Newest first; of two with one time, and where a clock stepped back, the one that was given later."""
-    order: list[tuple[float, int]] = []
+def newest_first(own: Sequence[GrantMade], foreign: Sequence[GrantMade] = ()) -> list[GrantMade]:
+    """Newest first. Those of the run itself keep the order of its log, whatever the clock said; `foreign` ones, of
+    other runs, are put among them by time.
+    """
+    order = [(grant.at, 0, index, grant) for index, grant in enumerate(sorted(foreign, key=lambda each: each.at))]
     latest = 0.0
-    for index, grant in enumerate(grants):
+    for index, grant in enumerate(own):
         latest = max(latest, grant.at)
-        order.append((latest, index))
-    return [grants[index] for _, index in sorted(order, reverse=True)]
+        order.append((latest, 1, index, grant))
+    return [grant for *_, grant in sorted(order, key=lambda each: each[:3], reverse=True)]
 
 
 def newest_grant(
@@ -61,8 +63,8 @@ def newest_grant(
     arguments: JsonObject | None,
     now: float,
 ) -> GrantMade | None:
-    """The newest of these grants that reaches the call and is not used up."""
-    for grant in newest_first(grants):
+    """The first of these grants, newest first, that reaches the call and is not used up."""
+    for grant in grants:
         is_left = grant.uses is None or ledger.uses_of(grant.id) < grant.uses
         if is_left and covers(grant, path, agent, tool, fingerprint, arguments, now):
             return grant

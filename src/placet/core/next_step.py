@@ -130,7 +130,7 @@ def _within_turn(run: RunFold, at_work: AbstractSet[str], set_aside: AbstractSet
         return RecoverCalls(orphans)
     if run.open_calls == len(calls) == sum(call.status is Status.DEFERRED for call in calls):
         return AdvanceCalls(calls, [])
-    runnable = [call for call in calls if call.status in RUNNABLE or _child_can_go_on(run, call)]
+    runnable = [call for call in calls if call.status in RUNNABLE or _child_can_go_on(run, call, set_aside)]
     concludable = [call for call in calls if call.status in CONCLUDABLE]
     if runnable or concludable:
         return AdvanceCalls(runnable, concludable)
@@ -139,9 +139,11 @@ def _within_turn(run: RunFold, at_work: AbstractSet[str], set_aside: AbstractSet
     return WaitForPeople()
 
 
-def _child_can_go_on(run: RunFold, call: Call) -> bool:
+def _child_can_go_on(run: RunFold, call: Call, set_aside: AbstractSet[str]) -> bool:
     child = run.children.get(call.id)
-    return call.status is Status.STARTED and child is not None and not isinstance(next_step(child), WaitForPeople)
+    if call.status is not Status.STARTED or child is None:
+        return False
+    return not isinstance(next_step(child, NOBODY, set_aside), WaitForPeople)
 
 
 def is_waiting(run: RunFold) -> bool:

@@ -133,6 +133,10 @@ class RunFold:
     session: str | None = None
     session_written: int = 0
     """How many items of the history the session holds."""
+    session_backlog: list[JsonObject] = field(default_factory=list)
+    """Items that a filter took out of the history before they were written into the session."""
+    session_total: int = 0
+    """How many items the session holds, if nobody but this run wrote into it."""
     session_writing: int | None = None
     """How many it holds if the write that was last begun came to its end."""
     responses: int = 0
@@ -161,6 +165,11 @@ class RunFold:
         twin.outbox = self.outbox.copy()
         twin.seen_labels = self.seen_labels.copy()
         return twin
+
+    @property
+    def closed_length(self) -> int:
+        """How much of the history is over: all of it, or, while calls are open, what stands before their response."""
+        return len(self.history) - len(self.last_output) if self.open_calls else len(self.history)
 
     def family(self) -> Iterator[RunFold]:
         """This run and all runs nested in it, outermost first."""

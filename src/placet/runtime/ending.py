@@ -43,7 +43,8 @@ async def judge_turn(frame: Frame) -> None:
     else:
         names = None if behavior == "stop_on_first_tool" else behavior["stop_at_tool_names"]
         for call in calls:
-            if _has_a_result(call) and (names is None or call.name in names):
+            is_tool = frame.agent.handoff_named(call.name) is None
+            if is_tool and _has_a_result(call) and (names is None or call.name in names):
                 await end_run(frame, call.output)
                 return
     await ask_model(frame)
@@ -87,9 +88,9 @@ async def end_run(frame: Frame, output: Json) -> None:
 async def end_by_handler(frame: Frame, error: MaxTurnsExceeded) -> bool:
     """Whether the caller's handler turned the error into a final output."""
     handler = frame.error_handlers.get("max_turns")
-    await frame.journal.commit()
-    if handler is None:
+    if handler is None or error.path != frame.path:
         return False
+    await frame.journal.commit()
     result = await awaited(handler(RunErrorHandlerInput(error, frame.context, list(frame.run.history))))
     if result is None:
         return False
@@ -111,6 +112,6 @@ async def cancel_run(frame: Frame) -> None:
 
 def note_stop(frame: Frame, error: Exception) -> None:
     """Write down what stopped the drive. Foreign messages may hold what nobody wants stored: the type does."""
-    if not frame.path and not frame.run.has_ended and frame.run.started:
+    if not frame.path and not frame.journal.is_broken and not frame.run.has_ended and frame.run.started:
         code = error.code if isinstance(error, PlacetError) else "error"
         frame.note(RunStopped(code, str(error) if isinstance(error, PlacetError) else type(error).__name__))

@@ -32,7 +32,7 @@ from placet.runtime.handing_over import hand_over
 from placet.runtime.journal import Overtaken
 from placet.runtime.nested import run_nested
 from placet.runtime.output import as_tool_output
-from placet.tool import CannotTell, DidNotHappen, Happened, Tool, default_tool_error_function
+from placet.tool import CannotTell, DidNotHappen, Happened, Tool, default_tool_error_function, text_of_error
 from placet.tool_schema import InvalidArguments
 
 _NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelBehaviorError, ToolOutputError)
@@ -69,7 +69,9 @@ async def _rejection_text(frame: Frame, call: Call) -> str:
     await frame.journal.commit()  # user code may take for ever
     args = ToolErrorFormatterArgs("approval_rejected", "function", call.name, call.label, NOT_APPROVED, frame.context)
     text = await awaited(formatter(args))
-    return NOT_APPROVED if text is None else text
+    if text is not None and not isinstance(text, str):
+        raise UserError(f"tool_error_formatter gives back a text or None, not a {type(text).__name__}.")
+    return NOT_APPROVED if text is None else writable(text)
 
 
 # -- calls that may run ------------------------------------------------------------------------------------------------
@@ -179,16 +181,22 @@ async def _work(frame: Frame, job: Job) -> None:
             if job.call.id not in frame.run.children:
                 frame.note(CallsStarted([job.call.id]))
                 await frame.journal.commit()
-    except Overtaken:
-        frame.at_work.discard(job.call.id)  # it was not claimed: the loop looks at it again
+    except Overtaken:  # it was not claimed: the loop looks at it again, and at those that waited for a place
+        frame.at_work.discard(job.call.id)
+        _send_the_queue_home(frame)
+        frame.news.set()
     except BaseException as error:  # noqa: BLE001  # the drive raises it, once the siblings are done
         frame.failures.append(error)
-        frame.at_work.difference_update(waiting.call.id for waiting in frame.queue)
-        frame.queue.clear()
+        _send_the_queue_home(frame)
     finally:
         task = asyncio.current_task()
         assert task is not None
         frame.tasks.discard(task)
+
+
+def _send_the_queue_home(frame: Frame) -> None:
+    frame.at_work.difference_update(waiting.call.id for waiting in frame.queue)
+    frame.queue.clear()
 
 
 async def _run_body(frame: Frame, job: Job) -> None:
@@ -206,9 +214,9 @@ async def _run_body(frame: Frame, job: Job) -> None:
             output = found
         else:
             value = await _observed(frame, job, ctx)
-            judged = await judge_result(frame, job, ctx, value) if job.tool.tool_output_guardrails else value
-            if isinstance(judged, Tripped):  # what happened is written down first
-                failure, judged = _tripwire(job, judged), value
+            judged, failure = (
+                await _judged(frame, job, ctx, value) if job.tool.tool_output_guardrails else (value, None)
+            )
             output = as_tool_output(job.tool.name, judged, frame.config.limits.output)
     except asyncio.CancelledError:
         if frame.is_stopping:
@@ -234,6 +242,15 @@ async def _tell_of_start(frame: Frame, job: Job, ctx: ToolContext[Any]) -> None:
     except Exception:
         frame.note(CallEnded(job.call.id, "failed", f"Tool '{job.tool.name}' was not run: a hook failed before it."))
         raise
+
+
+async def _judged(frame: Frame, job: Job, ctx: ToolContext[Any], value: object) -> tuple[object, BaseException | None]:
+    """What the guardrails make of the value. One that trips or fails ends the drive once the effect is noted."""
+    try:
+        judged = await judge_result(frame, job, ctx, value)
+    except Exception as error:  # noqa: BLE001  # the effect has happened: a rule's failure does not undo it
+        return value, error
+    return (value, _tripwire(job, judged)) if isinstance(judged, Tripped) else (judged, None)
 
 
 def _tripwire(job: Job, tripped: Tripped) -> ToolOutputGuardrailTripwireTriggered:
@@ -269,14 +286,17 @@ async def _invoke(job: Job, ctx: ToolContext[Any]) -> object:
 async def _failure_text(job: Job, ctx: ToolContext[Any], error: Exception) -> tuple[str, BaseException | None]:
     """What the model reads of a failed body, and the error that ends the drive, if the tool wants that."""
     describe = job.tool.failure_error_function
+    failure: Exception
     if describe is not None:
         try:
             return writable(str(await awaited(describe(ctx, error)))), None
         except Exception as second:  # noqa: BLE001  # recorded first, raised then
-            return writable(default_tool_error_function(ctx, error)), second
-    failure: Exception = error
+            failure = ToolError(f"The failure_error_function of tool '{job.tool.name}' raised {type(second).__name__}.")
+            failure.__cause__ = second
+            return writable(default_tool_error_function(ctx, error)), failure
+    failure = error
     if not isinstance(error, PlacetError):
-        failure = ToolError(f"Error running tool '{job.tool.name}': {error}")
+        failure = ToolError(f"Error running tool '{job.tool.name}': {text_of_error(error)}")
         failure.__cause__ = error
     return writable(default_tool_error_function(ctx, error)), failure
 
@@ -303,6 +323,9 @@ async def await_bodies(frame: Frame) -> None:
 
 
 SUPERSEDED = "This call was not carried out: a newer message took the place of the question about it."
+PARTLY = (
+    "This call was broken off: a newer message took the place of what was asked in it. Parts of it may have been done."
+)
 NOT_SETTLED = "It is unknown whether this tool ran: it was interrupted, and that was not settled."
 
 
@@ -318,7 +341,8 @@ async def close_calls(frame: Frame, outcome: Literal["superseded", "cancelled"],
             if call.status is Status.STARTED and call.id not in frame.run.children:
                 frame.note(_in_doubt_unseen(frame, call))
             began = call.status in (Status.IN_DOUBT, Status.CLEARED)
-            frame.note(CallEnded(call.id, outcome, NOT_SETTLED if began else message))
+            text = NOT_SETTLED if began else PARTLY if call.id in frame.run.children else message
+            frame.note(CallEnded(call.id, outcome, text))
 
 
 def _in_doubt_unseen(frame: Frame, call: Call) -> CallInDoubt:
@@ -393,20 +417,20 @@ async def finish_bodies(frame: Frame) -> None:
         await asyncio.wait(list(frame.tasks))
 
 
-async def abandon_bodies(frame: Frame, why: str) -> None:
-    """Stop what runs. A body that was stopped is in doubt, unless its contract knows what to do at the next drive."""
+async def abandon_bodies(frame: Frame) -> None:
+    """Stop what runs."""
     frame.is_stopping = True
     tasks = list(frame.tasks)
     for task in tasks:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks)
+
+
+def doubt_bodies(frame: Frame, why: str) -> None:
+    """A body that was stopped is in doubt, unless its contract knows what to do at the next drive."""
     for call in frame.run.calls.values():
         tool = frame.tool_named(call.name)
-        if (
-            call.status is Status.STARTED
-            and call.id not in frame.run.children
-            and tool is not None
-            and tool.recovery == "ask"
-        ):
+        is_body = call.status is Status.STARTED and call.id not in frame.run.children
+        if is_body and tool is not None and tool.recovery == "ask":
             frame.note(in_doubt(frame, _as_it_runs(call, tool), why))

@@ -9,7 +9,7 @@ import msgspec
 from placet.codec import parse_arguments, size_of
 from placet.core.approvals import Entry, name_of
 from placet.core.deciding import facts_to_append, same_arguments
-from placet.core.gate import Ask, Free, digest_of, judge_answer, newest_grant
+from placet.core.gate import Ask, Free, digest_of, judge_answer, newest_first, newest_grant
 from placet.core.state import Call, RunFold
 from placet.core.table import Status
 from placet.decisions import label_key
@@ -117,6 +117,11 @@ async def _judge(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | st
         return Ask("its arguments are not one JSON object, so its rule could not judge them")
     try:
         return judge_answer(await awaited(tool.needs_approval(frame.context, arguments, call.label or call.id)))
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise  # it is the run that was cancelled
+        return Ask(f"its rule raised {type(error).__name__}")
     except Exception as error:  # noqa: BLE001  # a rule that fails asks a person
         return Ask(f"its rule raised {type(error).__name__}: {error}")
 
@@ -153,9 +158,9 @@ async def _decide_by_grant(frame: Frame, run: RunFold, call: Call, standing: lis
     entry, ledger, now = frame.run.ledger.entry(call.id), frame.run.ledger, frame.journal.now()
     assert entry is not None, "a held call is in the ledger"
     arguments = parse_arguments(call.arguments)
-    known = {grant.id for grant in standing}
-    own = [grant for grant in ledger.grants() if grant.id not in known]
-    candidates = sorted([*standing, *own], key=lambda grant: grant.at) if standing else own
+    own = ledger.grants()
+    known = {grant.id for grant in own}
+    candidates = newest_first(own, [grant for grant in standing if grant.id not in known])
     while candidates:
         grant = newest_grant(
             candidates, ledger, run.path, run.response_agent, entry.tool, entry.fingerprint, arguments, now
@@ -187,13 +192,15 @@ EXPIRED = "This call was not carried out: nobody decided about it in time."
 
 def expire_questions(frame: Frame) -> None:
     """End or escalate what nobody decided in time, if that was asked for: mere waiting decides nothing."""
-    run, now = frame.run, frame.journal.now()
+    now = frame.journal.now()
     late = [
-        c for c in run.calls.values() if c.status is Status.HELD and c.expires_at is not None and c.expires_at <= now
+        (run.path, call)
+        for run, call in frame.run.waiting()
+        if call.status is Status.HELD and call.expires_at is not None and call.expires_at <= now
     ]
-    for call in late:
+    for path, call in late:
         escalates = call.at_expiry == "escalate"
-        frame.note(QuestionEscalated(call.id) if escalates else CallEnded(call.id, "expired", EXPIRED))
+        frame.journal.note(path, QuestionEscalated(call.id) if escalates else CallEnded(call.id, "expired", EXPIRED))
 
 
 async def absorb_decisions(frame: Frame) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from placet.codec import JsonObject, encode
-from placet.core.state import Call, RunFold
+from placet.codec import Json, JsonObject, encode
+from placet.core.state import Call
 from placet.errors import UserError
 from placet.events import AgentChanged, CallEnded, CallsStarted, HistoryRewritten
 from placet.handoff import Handoff, HandoffInputData, HandoffInputFilter
@@ -30,11 +30,12 @@ async def hand_over(frame: Frame, call: Call) -> None:
         frame.note(CallEnded(call.id, "failed", problem))
         return
     target = frame.graph.after_handoff(frame.run.starting_agent, found.agent)
-    before = len(frame.run.history)
-    frame.note(CallEnded(call.id, "finished", encode({"assistant": found.agent_name}).decode()))
+    output = encode({"assistant": found.agent_name}).decode()
     chosen = found.input_filter or frame.config.handoff_input_filter
-    if chosen is not None:
-        frame.note(HistoryRewritten(await _filtered(frame, chosen, before)))
+    rewritten = await _filtered(frame, chosen, call, output) if chosen is not None else None
+    frame.note(CallEnded(call.id, "finished", output))
+    if rewritten is not None:
+        frame.note(rewritten)
     frame.note(AgentChanged(target))
     for hooks in frame.all_hooks:
         await frame.journal.commit()
@@ -60,13 +61,15 @@ async def _tell(frame: Frame, found: Handoff, call: Call) -> str | None:
     return None
 
 
-async def _filtered(frame: Frame, chosen: HandoffInputFilter, before: int) -> list[JsonObject]:
+async def _filtered(frame: Frame, chosen: HandoffInputFilter, call: Call, output: str) -> HistoryRewritten:
+    """What the next agent reads, as the filter wants it: computed before anything is noted, so that it may fail."""
     run = frame.run
-    turn = _start_of_turn(run, before)
+    turn = max(run.input_length, len(run.history) - len(run.last_output))
+    outputs = [_output_of(each, output if each is call else each.output) for each in run.calls.values()]
     data = HandoffInputData(
         tuple(run.history[: run.input_length]),
         tuple(run.history[run.input_length : turn]),
-        tuple(run.history[turn:]),
+        (*run.history[turn:], *outputs),
         frame.context,
     )
     kept = await awaited(chosen(data))
@@ -74,21 +77,22 @@ async def _filtered(frame: Frame, chosen: HandoffInputFilter, before: int) -> li
         raise UserError(f"A handoff's input_filter gives back a HandoffInputData, not a {type(kept).__name__}.")
     items = as_input([*kept.input_history, *kept.pre_handoff_items, *kept.new_items])
     assert isinstance(items, list)
-    return paired(items)
+    whole = paired(items)
+    first = {id(item) for item in items[: len(kept.input_history)]}
+    return HistoryRewritten(whole, sum(id(item) in first for item in whole))
 
 
-def _start_of_turn(run: RunFold, before: int) -> int:
-    """Where in the history the items of the last response begin."""
-    return max(run.input_length, before - len(run.last_output))
+def _output_of(call: Call, output: Json) -> JsonObject:
+    return {"type": "function_call_output", "call_id": call.sent_label, "output": output}
 
 
 def paired(items: list[JsonObject]) -> list[JsonObject]:
     """The items without calls that lost their output and outputs that lost their call: no provider takes those."""
-    calls = {item.get("call_id") for item in items if item.get("type") == "function_call"}
-    outputs = {item.get("call_id") for item in items if item.get("type") == "function_call_output"}
+    calls = {str(item.get("call_id")) for item in items if item.get("type") == "function_call"}
+    outputs = {str(item.get("call_id")) for item in items if item.get("type") == "function_call_output"}
     whole = calls & outputs
     kinds = ("function_call", "function_call_output")
-    return [item for item in items if item.get("type") not in kinds or item.get("call_id") in whole]
+    return [item for item in items if item.get("type") not in kinds or str(item.get("call_id")) in whole]
 
 
 def check_handoffs(frame: Frame) -> None:

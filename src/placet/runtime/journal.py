@@ -8,19 +8,23 @@ code that may take for ever, and before the drive ends.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from placet.clock import Clock
+from placet.core.deciding import facts_to_append
 from placet.core.fold import apply, fold
 from placet.core.log import Line, Log, read_lines
 from placet.core.state import RunFold
-from placet.errors import LimitExceeded, PositionConflict, RunConflict
+from placet.errors import IllegalTransition, LimitExceeded, PositionConflict, RunConflict
 from placet.events import (
     AgentChanged,
     AnyFact,
     CallEnded,
     CallInDoubt,
+    DecisionMade,
+    GrantMade,
     GuardrailsJudged,
     HistoryRewritten,
     InChild,
@@ -54,6 +58,10 @@ class Journal:
         self._max_bytes = max_bytes
         self._bytes = sum(map(len, log.lines))
 
+    @property
+    def is_broken(self) -> bool:
+        return self._broken_by is not None
+
     def now(self) -> float:
         return round(self._clock.now(), 3)
 
@@ -66,7 +74,9 @@ class Journal:
 
     def note(self, path: str, *facts: PlainFact) -> None:
         """Apply facts of the run with this path. An illegal one raises and changes nothing."""
-        for fact in facts if self._broken_by is None else ():
+        if self._broken_by is not None:
+            raise self._broken_by
+        for fact in facts:
             entry = InChild(path, fact) if path else fact
             apply(self.run, entry)
             self._noted.append(entry)
@@ -144,14 +154,32 @@ class Journal:
             raise RunConflict(
                 f"Run {self.log.run_id} was changed by somebody else: its log is not the one that was driven."
             )
-        self._go_to(stored.log)
-        self._generation += 1
+        pending = [*facts, *self._noted]  # others may have noted something while the append was on its way
         self._noted.clear()
-        self.note_all([fact for fact in facts if isinstance(_bare(fact), _HAPPENED)])
+        self._generation += 1
+        self._go_to(stored.log)
+        for fact in pending:
+            self._note_again(fact)
         if self._noted:
             kept, self._noted = self._noted, []
             self._tell(await self._append(kept), kept)
         raise Overtaken
+
+    def _note_again(self, fact: AnyFact) -> None:
+        """Note a fact behind what others appended: what happened and what people said stays, the rest is dropped."""
+        bare = _bare(fact)
+        if isinstance(bare, GrantMade) or (isinstance(bare, DecisionMade) and bare.grant is None):
+            if not isinstance(fact, InChild) or isinstance(bare, DecisionMade):
+                self.note_all(facts_to_append(self.run, [bare]))
+            else:
+                self.note_all([fact])
+        elif isinstance(bare, CallEnded) and bare.outcome not in ("finished", "failed"):
+            with contextlib.suppress(
+                IllegalTransition
+            ):  # the end of a question: it is drawn again from what stands now
+                self.note_all([fact])
+        elif isinstance(bare, _HAPPENED):
+            self.note_all([fact])
 
     async def refresh(self) -> None:
         """Take in what others appended since this drive last looked."""

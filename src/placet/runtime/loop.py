@@ -24,12 +24,13 @@ from placet.core.next_step import (
     WaitForPeople,
     next_step,
 )
-from placet.errors import MaxTurnsExceeded, StoreError
+from placet.errors import MaxTurnsExceeded, RunConflict, StoreError
 from placet.runtime.ending import cancel_run, conclude_run, end_by_handler, judge_turn, note_stop
 from placet.runtime.execute import (
     abandon_bodies,
     await_bodies,
     conclude_calls,
+    doubt_bodies,
     finish_bodies,
     recover_calls,
     start_calls,
@@ -44,17 +45,24 @@ from placet.runtime.session_writing import write_session
 
 async def drive(frame: Frame) -> None:
     """Go on until the run has ended or everything that could go on waits for people."""
-    await judge_input_late(frame)
-    expire_questions(frame)
-    await decide_by_grants(frame)
-    is_over = False
+    is_begun = is_over = False
     while not is_over:
         try:
+            if not is_begun:
+                is_begun = await begin(frame)
             await absorb_decisions(frame)
             _raise_failures(frame)
             is_over = await take(next_step(frame.run, frame.at_work, frame.set_aside), frame)
         except Overtaken:  # somebody decided something in between: look again
             continue
+
+
+async def begin(frame: Frame) -> bool:
+    """What comes before the first step: rules that were not heard, times that have come, standing decisions."""
+    await judge_input_late(frame)
+    expire_questions(frame)
+    await decide_by_grants(frame)
+    return True
 
 
 async def take(step: Step, frame: Frame) -> bool:
@@ -105,16 +113,22 @@ async def drive_safely(frame: Frame) -> None:
         await drive(frame)
     except MaxTurnsExceeded as error:
         if not await end_by_handler(frame, error):
-            note_stop(frame, error)
-            await frame.journal.commit()
+            await _leave(frame, error)
             raise
     except asyncio.CancelledError:
-        await abandon_bodies(frame, "the run was cancelled while it ran")
-        await frame.journal.commit()
-        raise
-    except Exception as error:
-        await finish_bodies(frame)
-        note_stop(frame, error)
-        with contextlib.suppress(StoreError, Overtaken):  # the error that ended the drive is the one to tell of
+        await abandon_bodies(frame)
+        with contextlib.suppress(StoreError, Overtaken):
+            doubt_bodies(frame, "the run was cancelled while it ran")
             await frame.journal.commit()
         raise
+    except Exception as error:
+        await _leave(frame, error)
+        raise
+
+
+async def _leave(frame: Frame, error: Exception) -> None:
+    """Let what runs come to its end and write down what stopped the drive: the error itself is the one to tell of."""
+    await finish_bodies(frame)
+    with contextlib.suppress(StoreError, Overtaken, RunConflict):
+        note_stop(frame, error)
+        await frame.journal.commit()

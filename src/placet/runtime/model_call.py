@@ -3,6 +3,7 @@ request."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ async def ask_model(frame: Frame) -> None:
     run = frame.run
     if run.max_turns is not None and run.turn >= run.max_turns:
         raise MaxTurnsExceeded(
-            f"The run used up its {run.max_turns} turns. Resume its state with a larger max_turns to go on."
+            f"The run used up its {run.max_turns} turns. Resume its state with a larger max_turns to go on.", frame.path
         )
     model = frame.model  # before anything is written: a missing model is no lost request
     await write_session(frame)
@@ -126,8 +127,11 @@ def _output_labels(items: Sequence[JsonObject]) -> set[str]:
 
 
 async def _send(frame: Frame, model: Model, request: ModelRequest) -> Any:
-    if frame.feed is None:
-        return await model.get_response(request)
+    if frame.feed is None or not hasattr(model, "stream_response"):
+        asked: object = model.get_response(request)
+        if not inspect.isawaitable(asked):
+            raise UserError(f"{type(model).__name__}.get_response must be `async def`.")
+        return await asked
     response: Any = _NOTHING  # Any: a foreign model may give anything; `_as_output` looks at it
     async for part in model.stream_response(request):
         if isinstance(part, RawEvent):

@@ -22,10 +22,15 @@ from placet.tool_schema import InvalidArguments
 
 async def run_nested(frame: Frame, job: Job, tool: AgentTool) -> Json | None:
     """Drive the nested run as far as it goes. Its output, or None while somebody in it waits for a person."""
-    if frame.journal.run.find(job.call.id) is None:
+    is_new = frame.journal.run.find(job.call.id) is None
+    if is_new:
         _begin(frame, job, tool)
     child = _child_frame(frame, job, tool)
     async with _told_to(tool, child):
+        if is_new and child.all_hooks:
+            await child.journal.commit()
+            for hooks in child.all_hooks:
+                await hooks.on_agent_start(child.context, child.agent)
         await frame.drive(child)
     if not child.run.has_ended:
         return None
@@ -44,7 +49,7 @@ def _begin(frame: Frame, job: Job, tool: AgentTool) -> None:
     problem = "they are not one JSON object" if arguments is None else _problem_with(tool, arguments)
     if arguments is None or problem is not None:
         raise InvalidArguments(problem)
-    address = frame.graph.behind_tool(frame.run.response_agent, tool.name)
+    address = frame.graph.behind_tool(frame.run.response_agent, tool)
     frame.journal.note(job.call.id, RunStarted(address, _input_of(tool, arguments), tool.max_turns))
 
 
@@ -70,6 +75,8 @@ def _child_frame(frame: Frame, job: Job, tool: AgentTool) -> Frame:
     child = Frame(frame.journal, job.call.id, frame.graph, context, frame.config, hooks, None)
     child.drive = frame.drive
     child.watch = frame.watch
+    child.set_aside = frame.set_aside
+    child.judged = frame.judged
     return child
 
 
@@ -103,8 +110,11 @@ async def _told_to(tool: AgentTool, child: Frame) -> AsyncIterator[None]:
     child.journal.subscribers.append(feed.publish)
 
     async def tell() -> None:
-        async for event in feed.events():
-            await awaited(listener(event))
+        try:
+            async for event in feed.events():
+                await awaited(listener(event))
+        finally:
+            feed.close()  # a listener that failed must not make the child wait for it
 
     telling = asyncio.create_task(tell())
     try:

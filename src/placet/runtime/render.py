@@ -8,7 +8,7 @@ from typing import Any
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
 from placet.codec import JsonObject
-from placet.core.fold import output_item
+from placet.core.fold import as_items, output_item
 from placet.core.log import Log, read_line
 from placet.core.plan import plan_calls
 from placet.core.state import Call, RunFold
@@ -108,6 +108,10 @@ def facts_of(log: Log) -> Iterable[AnyFact]:
 def items_of(log: Log, graph: AgentGraph, path: str) -> list[RunItem]:
     walk = Walk(log.run_id, graph, path)
     return [item for each in facts_of(log) if (fact := walk.own(each)) is not None for item in walk.items(fact)]
+
+
+def input_of(log: Log, path: str) -> list[JsonObject]:
+    return next((as_items(fact.input) for fact in _own_facts(log, path) if isinstance(fact, RunStarted)), [])
 
 
 def responses_of(log: Log, path: str) -> list[ModelResponse]:

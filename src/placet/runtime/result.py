@@ -22,7 +22,7 @@ from placet.run_state import RunState, interruptions_of
 from placet.runtime.frame import Frame
 from placet.runtime.journal import fold_log
 from placet.runtime.output import parse_final
-from placet.runtime.render import guardrail_results_of, items_of, responses_of
+from placet.runtime.render import guardrail_results_of, input_of, items_of, responses_of
 from placet.runtime.stream import Feed, StreamEvent
 
 V = TypeVar("V")
@@ -67,7 +67,8 @@ class RunResult:
 
     @functools.cached_property
     def input(self) -> list[JsonObject]:
-        return self._run.history[: self._run.input_length]
+        """What the run began with."""
+        return input_of(self._log, self._run.path)
 
     @functools.cached_property
     def new_items(self) -> list[RunItem]:
@@ -150,8 +151,10 @@ class RunResultStreaming(RunResult):
 
     def to_state(self) -> RunState[Any]:
         """A snapshot: of the end, or, while the run is on its way, of what is durable so far."""
-        if self.is_complete:
+        if self.is_complete and self._log.lines:
             return super().to_state()
+        if not self._log.lines:
+            raise UserError("The run has not begun yet: iterate over stream_events() first.")
         log = self._log.copy()
         return RunState.of_run(self._graph, log, fold_log(log), self.context_wrapper.context, self._clock)
 

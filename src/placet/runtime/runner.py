@@ -25,7 +25,16 @@ from placet.ids import ROOT
 from placet.lifecycle import RunHooks
 from placet.ports import Lease, Session, Store, StoredRun
 from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
-from placet.run_state import RunState, as_input, check_declarations, delivery_of, new_log, pending_item
+from placet.run_state import (
+    RunState,
+    as_input,
+    check_agent,
+    check_declarations,
+    check_turns,
+    delivery_of,
+    new_log,
+    pending_item,
+)
 from placet.runtime.defaults import default_store
 from placet.runtime.execute import supersede_calls
 from placet.runtime.frame import ErrorHandlers, Frame
@@ -33,7 +42,7 @@ from placet.runtime.handing_over import check_handoffs, paired
 from placet.runtime.journal import Journal, fold_log
 from placet.runtime.loop import drive_safely
 from placet.runtime.result import RunResult, RunResultStreaming, result_of
-from placet.runtime.resume import begin, ended_run, resume
+from placet.runtime.resume import begin, ended_run, new_words, resume
 from placet.runtime.session_writing import read_session
 from placet.runtime.stream import Feed
 from placet.runtime.watching import Watch
@@ -120,6 +129,10 @@ class Runner:
         cls, starting_agent: Agent[Any], input: Input, **options: Unpack[RunOptions]
     ) -> RunResultStreaming:
         """`run`, telling what happens while it happens: iterate over `result.stream_events()`."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise UserError("run_streamed needs a running event loop: call it inside `async def`.") from None
         order = _order(starting_agent, input, options)
         result = RunResultStreaming(AgentGraph(starting_agent), RunContextWrapper(order.context), order.config.clock)
         result.attach(asyncio.ensure_future(_stream(order, result)))
@@ -127,6 +140,18 @@ class Runner:
 
 
 def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
+    check_agent(agent)
+    config, session, store = options.get("run_config"), options.get("session"), options.get("store")
+    if config is not None and not isinstance(config, RunConfig):
+        raise UserError(f"run_config is a RunConfig, not a {type(config).__name__}.")
+    if session is not None and not hasattr(session, "get_items"):
+        raise UserError(f"session is an object with get_items and add_items, not a {type(session).__name__}.")
+    if session is not None and not isinstance(session.session_id, str):
+        raise UserError(f"A session's session_id is a text, not {session.session_id!r}.")
+    if store is not None and not hasattr(store, "append"):
+        raise UserError(f"store is an object with the methods of placet.Store, not a {type(store).__name__}.")
+    if "max_turns" in options:
+        check_turns(options["max_turns"])
     unknown = set(options) - set(RunOptions.__annotations__)
     if unknown:
         raise TypeError(f"Runner.run got an unexpected keyword argument '{unknown.pop()}'")
@@ -136,13 +161,13 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
         context=options.get("context"),
         max_turns=options.get("max_turns", UNSET),
         hooks=options.get("hooks"),
-        config=options.get("run_config") or RunConfig(),
+        config=config or RunConfig(),
         conversation_id=options.get("conversation_id"),
         previous_response_id=options.get("previous_response_id"),
         auto_previous_response_id=options.get("auto_previous_response_id", False),
-        store=store if (store := options.get("store")) is not None else default_store(),
+        store=store if store is not None else default_store(),
         resend=options.get("resend"),
-        session=options.get("session"),
+        session=session,
         error_handlers=options.get("error_handlers"),
     )
 
@@ -164,6 +189,7 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
     log = new_log() if state is None else state._log
     driver = _Driver()
     lease = await order.store.lease(log.run_id, driver)
+    tenure = _Tenure(order.store, lease)
     try:
         stored = await order.store.load(log.run_id) if state is not None else None
         if state is not None and stored is not None and (ended := ended_run(stored, state)) is not None:
@@ -172,27 +198,55 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
         frame = _frame(order, journal, state)
         if streaming is not None:
             _connect(streaming, frame)
-        _begin_watching(frame)
-        try:
-            await _drive(frame, order, is_new=state is None or (state._made_by_hand and stored is None))
-            await _save_context(frame, order)
-            while not await order.store.release(
-                lease, len(journal.log)
-            ):  # somebody decided something at the last moment
-                await journal.refresh()
-                await drive_safely(frame)
-        except BaseException as error:
-            _attach_state(error, frame, state)
-            _end_watching(frame, error)
-            raise
-        else:
-            _end_watching(frame, None)
-        finally:
-            if streaming is not None:
-                streaming.adopt(result_of(frame))
-        return result_of(frame)
+        is_new = state is None or (state._made_by_hand and stored is None)
+        return await _driven(frame, order, tenure, streaming, is_new=is_new)
     finally:
-        await order.store.release(lease, sys.maxsize)
+        await tenure.end()
+        del driver  # the lease lives as long as this name does, also where a traceback keeps the frame
+
+
+async def _driven(
+    frame: Frame, order: Order, tenure: _Tenure, streaming: RunResultStreaming | None, *, is_new: bool
+) -> RunResult:
+    _begin_watching(frame)
+    error: BaseException | None = None
+    try:
+        await _drive(frame, order, is_new=is_new)
+        await _save_context(frame, order)
+        while not await tenure.end_at(len(frame.journal.log)):  # somebody decided something at the last moment
+            await frame.journal.refresh()
+            await drive_safely(frame)
+        return result_of(frame)
+    except BaseException as raised:
+        error = raised
+        _attach_state(raised, frame, order.input if isinstance(order.input, RunState) else None)
+        raise
+    finally:
+        _end_watching(frame, error)
+        if streaming is not None:
+            streaming.adopt(result_of(frame))
+
+
+class _Tenure:
+    """The time in which this drive has the lease. It ends once, whatever happens, cancelled or not."""
+
+    def __init__(self, store: Store, lease: Lease) -> None:
+        self._store = store
+        self._lease: Lease | None = lease
+
+    async def end_at(self, length: int) -> bool:
+        assert self._lease is not None
+        if not await asyncio.shield(self._store.release(self._lease, length)):
+            return False
+        self._lease = None
+        return True
+
+    async def end(self) -> None:
+        if self._lease is None:
+            return
+        lease, self._lease = self._lease, None
+        with contextlib.suppress(asyncio.CancelledError):  # the release goes on; the error in flight is the one to tell
+            await asyncio.shield(self._store.release(lease, sys.maxsize))
 
 
 async def _save_context(frame: Frame, order: Order) -> None:
@@ -232,9 +286,11 @@ async def _with_session(session: Session, started: RunStarted) -> RunStarted:
     """The run's beginning, with what was said before put before its input."""
     if started.delivery != "own":
         raise UserError("A run's history is kept by a session or by the server (conversation_id, …), not by both.")
-    before = await read_session(session)
+    before, total = await read_session(session)
     given = [*before, *as_items(started.input)]
-    return msgspec.structs.replace(started, input=given, session=session.session_id, session_length=len(before))
+    return msgspec.structs.replace(
+        started, input=given, session=session.session_id, session_length=len(before), session_total=total
+    )
 
 
 async def _behind_waiting(order: Order, run_id: str) -> Order:
@@ -347,8 +403,10 @@ def _recorded(
 
 def _attach_state(error: BaseException, frame: Frame, given: RunState[Any] | None) -> None:
     """So that nothing which happened or was said before the error is lost. Foreign exceptions get it too."""
+    if given is not None:
+        frame.run.ledger.stage_again(new_words(given))
     state = result_of(frame).to_state()
     if given is not None:
-        state.take_over_words(given)
+        state.take_over_input(given)
     with contextlib.suppress(AttributeError):
         error.state = state  # type: ignore[attr-defined]  # PlacetError declares it; others may take it

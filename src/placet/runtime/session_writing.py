@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from placet.codec import JsonObject, NotPlain, canonical, plain_item
+from placet.core.state import RunFold
 from placet.errors import UserError
 from placet.events import SessionWriting, SessionWritten
 from placet.items import text_of
@@ -17,48 +18,65 @@ from placet.runtime.frame import Frame
 from placet.runtime.handing_over import paired
 
 
-async def read_session(session: Session) -> list[JsonObject]:
-    """What was said before, without calls or outputs that lost the other half."""
+async def read_session(session: Session) -> tuple[list[JsonObject], int]:
+    """What was said before, without calls or outputs that lost the other half; and how many items there are in all."""
+    found = await _all_items(session)
+    return paired(found), len(found)
+
+
+async def _all_items(session: Session) -> list[JsonObject]:
     found: object = await session.get_items()
     if not isinstance(found, list):
         raise UserError(f"Session '{session.session_id}' gave a {type(found).__name__} instead of a list of items.")
     try:
-        return paired([plain_item(item, f"session item {index}") for index, item in enumerate(found)])
+        items = [plain_item(item, f"session item {index}") for index, item in enumerate(found)]
     except (NotPlain, TypeError) as error:
         raise UserError(f"Session '{session.session_id}' holds what is no item: {error}.") from error
+    for index, item in enumerate(items):
+        if not isinstance(item.get("call_id", ""), str):
+            raise UserError(f"Session '{session.session_id}' holds what is no item: item {index} has an odd call_id.")
+    return items
 
 
 async def write_session(frame: Frame) -> None:
-    """Write the turns that are over and not in the session yet."""
+    """Write the turns that are over and not in the session yet. What a guardrail stopped is not written."""
     run, session = frame.run, frame.session
-    if session is None or run.session is None or run.open_calls:
+    if session is None or run.session is None or not run.responses or run.tripped is not None:
         return
     if run.session_writing is not None:
         await _finish_earlier_write(frame, session)
-    start, end = frame.run.session_written, len(frame.run.history)
-    if start < end:
+    end = frame.run.closed_length
+    items = _unwritten(frame.run, end)
+    if items:
         frame.note(SessionWriting(end))
         await frame.journal.commit()
-        await session.add_items(frame.run.history[start:end])
+        await session.add_items(items)
         frame.note(SessionWritten(end))
+
+
+def _unwritten(run: RunFold, end: int) -> list[JsonObject]:
+    return [*run.session_backlog, *run.history[run.session_written : end]]
 
 
 async def _finish_earlier_write(frame: Frame, session: Session) -> None:
     """A write was begun, and nobody noted its end: look how much of it is there, and write the rest."""
     run = frame.run
     assert run.session_writing is not None
-    meant = run.history[run.session_written : run.session_writing]
-    there = _length_at_end(await session.get_items(), meant)
+    meant = _unwritten(run, run.session_writing)
+    there = _written_of(await _all_items(session), meant, run.session_total)
     if there < len(meant):
         await session.add_items(meant[there:])
     frame.note(SessionWritten(run.session_writing))
     await frame.journal.commit()
 
 
-def _length_at_end(stored: Sequence[JsonObject], meant: Sequence[JsonObject]) -> int:
-    """How many of the items that were meant to be written stand at the end of the session."""
+def _written_of(stored: Sequence[JsonObject], meant: Sequence[JsonObject], before: int) -> int:
+    """How many of the items that were meant to be written are there: by count, where nobody else wrote meanwhile."""
     kept, wanted = [_likeness(item) for item in stored], [_likeness(item) for item in meant]
-    for length in range(len(wanted), 0, -1):
+    surplus = len(kept) - before
+    if 0 <= surplus <= len(wanted) and kept[before:] == wanted[:surplus]:
+        return surplus
+    for length in range(len(wanted), 0, -1):  # somebody else wrote too: what stands at the end decides
         if kept[-length:] == wanted[:length]:
             return length
     return 0

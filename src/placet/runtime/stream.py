@@ -114,7 +114,8 @@ class Feed:
         for each in facts:
             bare = each.fact if isinstance(each, InChild) else each
             if isinstance(bare, CallHeld | CallInDoubt):
-                item = self._pending(bare.call) if bare.call.startswith(self._path) else None
+                is_inside = not self._path or bare.call.startswith(self._path + "/")
+                item = self._pending(bare.call) if is_inside else None
                 if item is not None:
                     self._put(RunItemStreamEvent(_name(item), item))
                 continue

@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from placet.codec import JsonObject, encode
+from placet.errors import StoreError
 
 V = TypeVar("V")
 
@@ -32,9 +33,12 @@ class SQLiteSession:
         self.session_id = session_id
         self._lock = threading.Lock()
         # One connection, used under the lock: an in-memory database would be lost with its connection.
-        self._connection = sqlite3.connect(db_path, check_same_thread=False, isolation_level=None, timeout=30)
-        self._connection.execute("PRAGMA journal_mode=WAL")
-        self._connection.executescript(_SCHEMA)
+        try:
+            self._connection = sqlite3.connect(db_path, check_same_thread=False, isolation_level=None, timeout=30)
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            raise StoreError(f"The session file {str(db_path)!r} cannot be opened: {error}.") from error
 
     async def get_items(self, limit: int | None = None) -> list[JsonObject]:
         rows = await self._do(lambda db: self._newest(db, limit))

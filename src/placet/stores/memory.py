@@ -126,9 +126,11 @@ class MemoryStore:
         return [grant for grant in self._grants.values() if grant.agent == agent] if self._grants else ()
 
     async def use_grant(self, grant: GrantMade, call_id: str) -> bool:
+        if grant.uses is None:
+            return True
         with self._lock:
             users = self._grant_uses.setdefault(grant.id, set())
-            if call_id not in users and grant.uses is not None and len(users) >= grant.uses:
+            if call_id not in users and len(users) >= grant.uses:
                 return False
             users.add(call_id)
             return True
@@ -174,5 +176,7 @@ class MemoryStore:
         for run_id in list(self._waiting):
             if len(self._waiting) <= self._max_waiting and self._bytes <= self._max_bytes:
                 return
-            if run_id not in self._leases:
+            held = self._leases.get(run_id)
+            if held is None or held[1]() is None:  # a driver that died without a word drives nothing
+                self._leases.pop(run_id, None)
                 self._forget(run_id)
