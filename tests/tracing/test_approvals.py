@@ -229,7 +229,7 @@ async def test_a_question_in_a_nested_run_that_was_superseded_is_told_below_the_
 
     await traces.go(agent, "never mind", session=session, run_config=config)
 
-    assert "invoke_agent Chief / execute_tool ask / invoke_agent ask / approval pay" in traces.tree()
+    assert "invoke_agent Chief / execute_tool ask / invoke_agent Clerk / approval pay" in traces.tree()
     assert attributes(traces.one("approval pay"))["placet.request.status"] == "superseded"
     assert attributes(traces.all("execute_tool ask")[1])["placet.call.outcome"] == "superseded"
 
@@ -245,7 +245,7 @@ async def test_a_nested_run_that_waits_is_not_blamed_for_the_failure_of_its_sibl
     with pytest.raises(ToolError):
         await traces.go(agent, "go")
 
-    nested = traces.one("invoke_agent ask")
+    nested = traces.one("invoke_agent Clerk")
     assert attributes(nested)["placet.run.status"] == "waiting"
     assert nested.status.status_code is StatusCode.UNSET
     assert traces.one("invoke_agent Chief").status.status_code is StatusCode.ERROR
@@ -350,8 +350,8 @@ async def test_a_pause_two_levels_deep_is_told_where_it_is_and_goes_on_below_the
     await traces.go(agent, state)
 
     place = (
-        "invoke_agent Clerk / execute_tool ask_middle / invoke_agent ask_middle"
-        " / execute_tool ask_deepest / invoke_agent ask_deepest"
+        "invoke_agent Clerk / execute_tool ask_middle / invoke_agent Middle"
+        " / execute_tool ask_deepest / invoke_agent Deepest"
     )
     tree = traces.tree()
     assert [f"{place} / {each}" in tree for each in ("request_approval pay", "approval pay", "execute_tool pay")] == [
@@ -361,8 +361,8 @@ async def test_a_pause_two_levels_deep_is_told_where_it_is_and_goes_on_below_the
     assert [attributes(each)["placet.call.outcome"] for each in (first, second)] == ["waiting", "finished"]
     assert [attributes(each)["placet.call.is_continued"] for each in (first, second)] == [False, True]
     assert links(second) == [to("continues", first)]
-    assert attributes(traces.all("invoke_agent ask_middle")[0])["placet.run.status"] == "waiting"
-    assert attributes(traces.all("invoke_agent ask_middle")[1])["placet.run.status"] == "ended"
+    assert attributes(traces.all("invoke_agent Middle")[0])["placet.run.status"] == "waiting"
+    assert attributes(traces.all("invoke_agent Middle")[1])["placet.run.status"] == "ended"
     assert links(traces.all("invoke_agent Clerk")[1]) == [to("paused_at", traces.one("request_approval pay"))]
     assert len(traces.spans) == len({span.context.span_id for span in traces.spans})
     assert before < {span.context.span_id for span in traces.spans}

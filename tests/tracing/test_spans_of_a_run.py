@@ -323,15 +323,15 @@ async def test_nested_runs_are_below_the_calls_of_their_agents_two_levels_deep(t
 
     await traces.go(agent, "go")
 
-    outer = "invoke_agent Clerk / execute_tool ask_middle / invoke_agent ask_middle"
-    inner = f"{outer} / execute_tool ask_deepest / invoke_agent ask_deepest"
+    outer = "invoke_agent Clerk / execute_tool ask_middle / invoke_agent Middle"
+    inner = f"{outer} / execute_tool ask_deepest / invoke_agent Deepest"
     assert f"{inner} / execute_tool look" in traces.tree()
     assert traces.tree().count(f"{inner} / chat") == 2
     assert len(traces.spans) == 3 + 3 + 6
     used = {span.name: attributes(span).get("gen_ai.usage.input_tokens") for span in traces.spans}
-    assert (used["invoke_agent ask_deepest"], used["invoke_agent ask_middle"]) == (11, 211)
+    assert (used["invoke_agent Deepest"], used["invoke_agent Middle"]) == (11, 211)
     assert used["invoke_agent Clerk"] == 2211
-    assert attributes(traces.one("invoke_agent ask_deepest"))["placet.run.path"] == "1.0/1.0"
+    assert attributes(traces.one("invoke_agent Deepest"))["placet.run.path"] == "1.0/1.0"
 
 
 async def test_a_nested_run_that_fails_is_ended_with_the_call_that_it_was_for(traces: Traces) -> None:
@@ -341,7 +341,7 @@ async def test_a_nested_run_that_fails_is_ended_with_the_call_that_it_was_for(tr
     result = await traces.go(agent, "go")
 
     assert result.final_output == "done"
-    assert attributes(traces.one("invoke_agent ask"))["placet.run.status"] == "stopped"
+    assert attributes(traces.one("invoke_agent Inner"))["placet.run.status"] == "stopped"
     assert attributes(traces.one("execute_tool ask"))["placet.call.outcome"] == "failed"
 
 

@@ -40,8 +40,10 @@ def kind_of(error: BaseException) -> str:
 
 
 def agent_name(address: str) -> str:
-    """The last step of an agent's address: its name, or that of the tool behind which it stands."""
+    """The agent at the end of an address: `Support`, `Support>Billing`, `Support/ask_billing(Billing)`."""
     last = address[max(address.rfind("/"), address.rfind(">")) + 1 :]
+    if "/" in address and last.endswith(")") and address.rfind("/") > address.rfind(">"):
+        last = last.partition("(")[2].removesuffix(")")
     return last.replace("%2F", "/").replace("%3E", ">").replace("%25", "%")
 
 
