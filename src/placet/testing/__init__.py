@@ -4,6 +4,7 @@ for ports."""
 from __future__ import annotations
 
 from placet.testing.clock import ManualClock
+from placet.testing.contracts import StoreContract, ThreadedStoreContract
 from placet.testing.crashing import Crash, CrashingStore
 from placet.testing.scripted import (
     ModelStep,
@@ -21,6 +22,8 @@ __all__ = [
     "ModelStep",
     "RecordedCall",
     "ScriptedModel",
+    "StoreContract",
+    "ThreadedStoreContract",
     "assistant_message",
     "function_call",
     "reasoning",

@@ -541,6 +541,20 @@ class DeskStoreContract:
             assert row is not None
             assert not row.has_news
 
+    async def test_what_came_while_a_driver_was_failing_is_not_forgotten(self) -> None:
+        async with self.two_stores() as (one, other):
+            story = Story()
+            driver = Driver()
+            lease = await one.lease(story.id, driver)
+            await story.ask(one, "pay", lease=lease)
+            await story.tell(one, e.RunStopped("error", "ValueError"), lease=lease)
+            await story.decide(other)
+            await one.release(lease, sys.maxsize)
+
+            row = await other.run(story.id)
+            assert row is not None
+            assert row.has_news
+
     async def test_a_deadline_makes_a_run_runnable_when_its_time_has_come_and_not_before(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
             story = Story()
@@ -671,6 +685,19 @@ class DeskStoreContract:
             for story in stories:
                 mine = [(entry.position, entry.text) for entry in told if entry.run_id == story.id]
                 assert mine == list(enumerate(story.log.lines))
+
+    async def test_whoever_begins_at_the_end_of_the_feed_is_told_all_that_comes_after(self) -> None:
+        async with self.open_store(lease_ttl=TTL) as store:
+            empty = await store.latest_sequence()
+            story, later = Story(), Story()
+            await story.ask(store, "pay")
+            told = await _feed_until(store, 2)
+            end = await store.latest_sequence()
+            await later.begin(store)
+            await _feed_until(store, 3)
+
+            assert (empty, end) == (0, told[-1].sequence)
+            assert [entry.run_id for entry in await store.feed(end)] == [later.id]
 
     async def test_whoever_waits_for_news_is_woken_by_another_process_s_append(self) -> None:
         async with self.two_stores() as (one, other):

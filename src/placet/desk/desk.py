@@ -1,0 +1,445 @@
+"""The desk for programs: start runs, see what waits, decide, in any process that reaches the store.
+
+Nothing that the desk says rests on an index alone: a decision is checked against the run's log and appended there,
+at the position that was looked at, so that of two contradicting ones exactly one wins and the other learns who did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Literal, Self
+
+import msgspec
+
+from placet.agent import Agent
+from placet.agent_graph import AgentGraph
+from placet.clock import SYSTEM_CLOCK, Clock
+from placet.codec import Json, JsonObject, parse_arguments
+from placet.core.deciding import facts_to_append, not_pending
+from placet.core.fold import fold
+from placet.core.index import RequestRow, RequestStatus, RunStatus
+from placet.core.log import Log, read_line
+from placet.core.state import RunFold
+from placet.decisions import Grant, Word, facts_of_word, plain_object
+from placet.errors import NotPending, PositionConflict, RunFinished, StaleApproval, StoreError, UserError
+from placet.events import AnyFact, CancelAsked, GrantMade, InChild, RunStarted, Verdict
+from placet.fleet.driving import ContextFactory, Contexts, RunDriver
+from placet.fleet.embedded import EmbeddedEngine
+from placet.ids import path_of
+from placet.ports import DeskStore, Engine, Hold, Page, RequestQuery, RunQuery, RunRow
+from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
+from placet.run_state import as_input, new_log
+from placet.runtime.journal import fold_log
+from placet.stores.opening import open_store
+
+MAX_TRIES = 100
+"""How often an append from outside is tried again because somebody else appended first."""
+
+
+class DeskRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A question to a person, as a desk shows it."""
+
+    id: str
+    run_id: str
+    agent: str
+    tool: str
+    arguments: JsonObject | str
+    """The exact arguments; the text itself where they are not one JSON object."""
+    digest: str
+    kind: Literal["approval", "in_doubt"]
+    status: RequestStatus
+    created_at: float
+    expires_at: float | None = None
+    why: str | None = None
+    decided_by: str | None = None
+    decided_at: float | None = None
+    reason: str | None = None
+
+
+class DeskRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, as a desk shows it."""
+
+    id: str
+    agent: str
+    status: RunStatus
+    final_output: Json = None
+    created_at: float = 0.0
+    updated_at: float = 0.0
+    turn: int = 0
+    started_by: str | None = None
+    stopped: str | None = None
+    is_parked: bool = False
+
+
+class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened in some run, in the order of the store."""
+
+    sequence: int
+    run_id: str
+    at: float
+    path: str
+    fact: AnyFact
+
+
+class Desk:
+    """`async with Desk("sqlite:///placet.db", agents=[support]) as desk: …`; with `run=False` it only looks and
+    decides."""
+
+    def __init__(
+        self,
+        store: str | DeskStore,
+        agents: Sequence[Agent[Any]] = (),
+        *,
+        run: bool = True,
+        max_concurrent: int = 16,
+        run_config: RunConfig | None = None,
+        context_serializer: Callable[[Any], Mapping[str, Any]] | None = None,
+        context_deserializer: Callable[[JsonObject], Any] | None = None,
+        context_factory: ContextFactory | None = None,
+        engine: Engine | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.store: DeskStore = open_store(store, clock=clock) if isinstance(store, str) else store
+        self._owns_store = isinstance(store, str)
+        self._clock = clock
+        self._contexts = Contexts(
+            serializer=context_serializer, deserializer=context_deserializer, factory=context_factory
+        )
+        self._config = run_config or RunConfig(clock=clock)
+        self._driver = RunDriver(self.store, agents, self._contexts, self._config)
+        self._engine: Engine = engine or EmbeddedEngine(self.store, clock, limit=max_concurrent)
+        self._runs = run
+        self._serving: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._runs:
+            self._serving = asyncio.create_task(self._engine.serve(self._driver.drive))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._serving is not None:
+            self._serving.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._serving
+        if self._owns_store:
+            await self.store.close()
+
+    # -- runs -------------------------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        agent: str,
+        input: str | Sequence[object],
+        *,
+        by: str | None = None,
+        context: Any = None,
+        max_turns: int | None = DEFAULT_MAX_TURNS,
+    ) -> DeskRun:
+        """Begin a run. It is durable when this returns; whoever serves the store drives it."""
+        found = self._driver.agents.get(agent) or self._driver.agents.get(Agent(name=agent).address)
+        if found is None:
+            raise UserError(f"This desk has no agent '{agent}'. It has: {', '.join(self._driver.agents) or 'none'}.")
+        log = new_log()
+        started = RunStarted(found.address, as_input(input), max_turns, context=self._contexts.dump(context), by=by)
+        await self.store.append(None, log, [log.next_line(self._now(), [started])], fold([started]))
+        await self._engine.enqueue(log.run_id)
+        return await self.get(log.run_id)
+
+    async def get(self, run_id: str) -> DeskRun:
+        return _shown(await self._row(run_id))
+
+    async def runs(
+        self, *, status: RunStatus | None = None, agent: str | None = None, cursor: str | None = None, limit: int = 50
+    ) -> Page[DeskRun]:
+        page = await self.store.runs(RunQuery(status=status, agent=agent, cursor=cursor, limit=limit))
+        return Page([_shown(row) for row in page.rows], page.cursor)
+
+    async def wait(
+        self,
+        run_id: str,
+        until: Literal["paused", "ended"] = "ended",
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> DeskRun:
+        """Wait until the run has ended, or (`paused`) until nothing in it can go on without people; TimeoutError
+        otherwise."""
+        async with asyncio.timeout(timeout):
+            while True:
+                latest = await self._latest()
+                row = await self._row(run_id)
+                rests = row.status == "waiting" and not row.is_driven and not row.has_news
+                if row.status == "ended" or (until == "paused" and (rests or (row.stopped and not row.is_driven))):
+                    return _shown(row)
+                await self.store.wait_for_news(latest, 0.25)
+
+    async def resume(self, run_id: str) -> None:
+        """Have a run that an error stopped, or that was parked, gone on with."""
+        await self._row(run_id)
+        await self.store.park(run_id, parked=False)
+        await self._engine.enqueue(run_id)
+
+    async def cancel(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
+        """End a run: each open call gets an output, then the run ends. What has happened has happened."""
+
+        def ask(_log: Log, run: RunFold) -> list[AnyFact]:
+            return [] if run.cancel_asked is not None else [CancelAsked(by, self._now(), reason)]
+
+        await self._append(run_id, ask)
+
+    async def delete(self, run_id: str) -> bool:
+        return await self.store.delete(run_id)
+
+    async def purge(self, ended_before: float) -> int:
+        """Forget runs that ended before that time; how many."""
+        return await self.store.purge(ended_before)
+
+    # -- deciding ---------------------------------------------------------------------------------------------------
+
+    async def pending(
+        self,
+        *,
+        run_id: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> list[DeskRequest]:
+        """What waits for a person, oldest first."""
+        page = await self.requests(run_id=run_id, agent=agent, tool=tool, cursor=cursor, limit=limit)
+        return page.rows
+
+    async def requests(
+        self,
+        *,
+        status: RequestStatus | None = "pending",
+        run_id: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page[DeskRequest]:
+        query = RequestQuery(status=status, run_id=run_id, agent=agent, tool=tool, cursor=cursor, limit=limit)
+        page = await self.store.requests(query)
+        return Page([_asked(row) for row in page.rows], page.cursor)
+
+    async def request(self, request_id: str) -> DeskRequest:
+        return _asked(await self._request_row(request_id))
+
+    async def decide(
+        self,
+        request_id: str,
+        verdict: Verdict,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        message: str | None = None,
+        arguments: Mapping[str, object] | None = None,
+        output: object = None,
+        always: bool | Grant = False,
+        digest: str | None = None,
+    ) -> DeskRequest:
+        """Approve, reject, edit or respond. An equal repeated decision is fine; a contradicting one is StaleApproval.
+
+        With `digest`, only what had that digest when it was shown is decided about.
+        """
+        row = await self._request_row(request_id)
+        if digest is not None and digest != row.digest:
+            raise StaleApproval(f"Request {request_id} is about something else than what was shown: look again.")
+        word = self._word(row, verdict, by, reason, message, arguments, output, always)
+
+        def say(_log: Log, run: RunFold) -> list[AnyFact]:
+            return self._facts(row, run, word)
+
+        await self._append(row.run_id, say)
+        return await self.request(request_id)
+
+    def _word(
+        self,
+        row: RequestRow,
+        verdict: Verdict,
+        by: str | None,
+        reason: str | None,
+        message: str | None,
+        arguments: Mapping[str, object] | None,
+        output: object,
+        always: bool | Grant,
+    ) -> Word:
+        if verdict not in ("approve", "reject", "edit", "respond"):
+            raise UserError(f"A decision is approve, reject, edit or respond, not {verdict!r}.")
+        if (verdict == "edit") != (arguments is not None):
+            raise UserError("An edit needs arguments=…, and nothing else takes them.")
+        edited = None if arguments is None else self._checked_edit(row, arguments)
+        answer = output if isinstance(output, str | list) or output is None else msgspec.json.encode(output).decode()
+        return Word(
+            verdict=verdict,
+            always=always,
+            by=by,
+            reason=reason,
+            message=message,
+            arguments=edited,
+            output=answer if verdict == "respond" else None,
+        )
+
+    def _checked_edit(self, row: RequestRow, arguments: Mapping[str, object]) -> JsonObject:
+        edited = plain_object(arguments, f"The edited arguments of '{row.tool}'")
+        root = self._driver.agents.get(row.agent.split("/")[0].split(">")[0])
+        if root is None:  # a desk without the code cannot judge; the tool itself will, before it runs
+            return edited
+        tool = AgentGraph(root).at(row.agent).tool_named(row.tool)
+        problem = tool.problem_with(edited) if tool is not None else None
+        if problem is not None:
+            raise UserError(f"The edited arguments do not fit tool '{row.tool}':\n{problem}")
+        return edited
+
+    def _facts(self, row: RequestRow, run: RunFold, word: Word) -> list[AnyFact]:
+        """The facts that the word amounts to at this place of the log."""
+        entry = run.ledger.entry(row.call)
+        if entry is None:
+            raise not_pending(f"Request {row.id}", run.ledger.open_entries())
+        seen = msgspec.structs.replace(entry, request=row.number, digest=row.digest)
+        self._refuse_if_late(row, run)
+        decision, grants = facts_of_word(seen, word, self._now())
+        new = facts_to_append(run, [decision])
+        path = path_of(row.call)
+        wrapped: list[AnyFact] = [InChild(path, grant) if path else grant for grant in grants]
+        return [*wrapped, *new] if new else []
+
+    def _refuse_if_late(self, row: RequestRow, run: RunFold) -> None:
+        owner = run.find(path_of(row.call))
+        call = owner.calls.get(row.call) if owner is not None else None
+        if call is None or call.expires_at is None or call.at_expiry != "reject" or call.decision is not None:
+            return
+        if call.expires_at <= self._now() and run.ledger.is_open(row.call):
+            raise StaleApproval(f"Request {row.id} was to be decided by {call.expires_at:.0f} (epoch): it is too late.")
+
+    async def decide_many(self, decisions: Sequence[Mapping[str, Any]]) -> list[DeskRequest | Exception]:
+        """Several decisions, each with its own outcome: the request as it stands then, or the error."""
+
+        async def one(decision: Mapping[str, Any]) -> DeskRequest | Exception:
+            given = dict(decision)
+            try:
+                return await self.decide(given.pop("request_id"), given.pop("verdict"), **given)
+            except (UserError, StaleApproval, RunFinished, StoreError) as error:
+                return error
+
+        return list(await asyncio.gather(*(one(each) for each in decisions)))
+
+    # -- grants and holds ---------------------------------------------------------------------------------------------
+
+    async def grants(self) -> list[GrantMade]:
+        """Standing decisions that reach beyond one run."""
+        return await self.store.grants()
+
+    async def revoke_grant(self, grant_id: str) -> bool:
+        return await self.store.revoke_grant(grant_id)
+
+    async def hold(
+        self, kind: Literal["run", "agent", "tool"], name: str, *, by: str | None = None, reason: str | None = None
+    ) -> None:
+        """Nothing that this covers starts from now on, approved or not, until `release_hold`."""
+        if kind not in ("run", "agent", "tool"):
+            raise UserError(f"A run, an agent or a tool can be held, not a {kind!r}.")
+        await self.store.put_hold(Hold(kind=kind, name=name, by=by, at=self._now(), reason=reason))
+
+    async def release_hold(self, kind: Literal["run", "agent", "tool"], name: str) -> bool:
+        was_held = await self.store.remove_hold(kind, name)
+        await self._engine.enqueue("")
+        return was_held
+
+    async def holds(self) -> list[Hold]:
+        return list(await self.store.holds())
+
+    # -- live events --------------------------------------------------------------------------------------------------
+
+    async def events(self, after: int | None = None) -> AsyncIterator[RunEvent]:
+        """Everything that happens from now on (or after a sequence number), across runs and processes.
+
+        Never ends by itself.
+        """
+        seen = await self._latest() if after is None else after
+        while True:
+            entries = await self.store.feed(seen)
+            for entry in entries:
+                seen = entry.sequence
+                record = read_line(entry.text)
+                for fact in record.facts:
+                    path = fact.path if isinstance(fact, InChild) else ""
+                    yield RunEvent(sequence=entry.sequence, run_id=entry.run_id, at=record.at, path=path, fact=fact)
+            if not entries:
+                await self.store.wait_for_news(seen, 1.0)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        return round(self._clock.now(), 3)
+
+    async def _latest(self) -> int:
+        return await self.store.latest_sequence()
+
+    async def _row(self, run_id: str) -> RunRow:
+        row = await self.store.run(run_id)
+        if row is None:
+            raise UserError(f"There is no run {run_id} in this store.")
+        return row
+
+    async def _request_row(self, request_id: str) -> RequestRow:
+        row = await self.store.request(request_id)
+        if row is None:
+            raise NotPending(f"There is no request {request_id} in this store.")
+        return row
+
+    async def _append(self, run_id: str, facts_at: Callable[[Log, RunFold], list[AnyFact]]) -> None:
+        """Append from outside: look, decide what to say there, and say it only if nobody else spoke in between."""
+        for _ in range(MAX_TRIES):
+            stored = await self.store.load(run_id)
+            if stored is None or stored.log is None:
+                raise UserError(f"There is no run {run_id} in this store.")
+            run = fold_log(stored.log)
+            facts = facts_at(stored.log, run)
+            if not facts:
+                return
+            line = stored.log.next_line(self._now(), facts)
+            fold(facts, into=run)
+            try:
+                await self.store.append(None, stored.log, [line], run)
+            except PositionConflict:
+                continue
+            await self._engine.enqueue(run_id)
+            return
+        raise StoreError(f"Run {run_id} changes so often that nothing could be appended to it: try again.")
+
+
+def _shown(row: RunRow) -> DeskRun:
+    return DeskRun(
+        id=row.id,
+        agent=row.agent,
+        status=row.status,
+        final_output=row.final_output,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        turn=row.turn,
+        started_by=row.started_by,
+        stopped=row.stopped,
+        is_parked=row.is_parked,
+    )
+
+
+def _asked(row: RequestRow) -> DeskRequest:
+    arguments = parse_arguments(row.arguments)
+    return DeskRequest(
+        id=row.id,
+        run_id=row.run_id,
+        agent=row.agent,
+        tool=row.tool,
+        arguments=row.arguments if arguments is None else arguments,
+        digest=row.digest,
+        kind=row.kind,
+        status=row.status,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        why=row.why,
+        decided_by=row.decided_by,
+        decided_at=row.decided_at,
+        reason=row.reason,
+    )

@@ -1,0 +1,104 @@
+"""The audit of logs: each run's chain checked offline, and heads that are kept elsewhere compared with what is there.
+
+The chain itself finds a changed, reordered or inserted line. A tail that was cut off, or a whole log that was
+written anew, looks whole by itself: it is found by comparing with heads that were taken earlier and kept where a
+forger does not reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Literal
+
+import msgspec
+
+from placet.core.log import Log
+from placet.errors import PlacetError, UserError
+from placet.ports import DeskStore, RunQuery
+
+
+class Head(msgspec.Struct, frozen=True):
+    """Where a run's log stood: kept elsewhere, it proves what was there."""
+
+    run_id: str
+    length: int
+    digest: str
+
+    def line(self) -> str:
+        return f"{self.run_id} {self.length} {self.digest}"
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    run_id: str
+    verdict: Literal["whole", "altered", "unreadable", "cut", "rewritten", "missing"]
+    message: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        return self.verdict == "whole"
+
+
+def parse_heads(text: str) -> list[Head]:
+    """Heads as `placet audit head` prints them."""
+    found: list[Head] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        parts = line.split()
+        if not parts or parts[0].startswith("#"):
+            continue
+        if len(parts) != 3 or not parts[1].isdigit():
+            raise UserError(f"Line {number} of the heads is not 'run length digest': {line[:80]!r}.")
+        found.append(Head(parts[0], int(parts[1]), parts[2]))
+    return found
+
+
+async def heads(store: DeskStore) -> AsyncIterator[Head]:
+    async for run_id in _run_ids(store):
+        stored = await store.load(run_id)
+        if stored is not None:
+            yield Head(run_id, stored.length, stored.head.hex())
+
+
+async def verify(store: DeskStore, kept: Iterable[Head] = ()) -> AsyncIterator[Verdict]:
+    """Check every run in the store, and every head that was kept."""
+    by_run = {head.run_id: head for head in kept}
+    async for run_id in _run_ids(store):
+        yield await _verdict(store, run_id, by_run.pop(run_id, None))
+    for head in by_run.values():
+        yield Verdict(run_id=head.run_id, verdict="missing", message="a head of it was kept, and the run is gone")
+
+
+async def _verdict(store: DeskStore, run_id: str, kept: Head | None) -> Verdict:
+    try:
+        stored = await store.load(run_id)
+        log = stored.log if stored is not None else None
+        if log is None:
+            return Verdict(run_id=run_id, verdict="unreadable", message="its log is not there")
+        if not log.verify():
+            return Verdict(run_id=run_id, verdict="altered", message="its lines do not give the head that is stored")
+    except PlacetError as error:
+        return Verdict(run_id=run_id, verdict="unreadable", message=str(error))
+    if kept is not None:
+        if len(log) < kept.length:
+            return Verdict(run_id=run_id, verdict="cut", message=f"it had {kept.length} lines and has {len(log)}")
+        if head_at(log, kept.length).hex() != kept.digest:
+            return Verdict(run_id=run_id, verdict="rewritten", message=f"its first {kept.length} lines were others")
+    return Verdict(run_id=run_id, verdict="whole")
+
+
+def head_at(log: Log, length: int) -> bytes:
+    """The head that the chain had after so many lines."""
+    walker = Log(log.run_id, log.key)
+    for text in log.lines[:length]:
+        walker.adopt(text)
+    return walker.head
+
+
+async def _run_ids(store: DeskStore) -> AsyncIterator[str]:
+    cursor: str | None = None
+    while True:
+        page = await store.runs(RunQuery(cursor=cursor, limit=200))
+        for row in page.rows:
+            yield row.id
+        cursor = page.cursor
+        if cursor is None:
+            return

@@ -1,0 +1,53 @@
+"""From a URL to a store: `sqlite:///file.db`, `sqlite:////absolute/file.db`, `sqlite://:memory:`, `postgresql://…`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from placet.clock import SYSTEM_CLOCK, Clock
+from placet.errors import UserError
+from placet.stores.leases import DEFAULT_TTL
+from placet.stores.sqlite import SQLiteStore
+
+if TYPE_CHECKING:
+    from placet.stores.postgres import PostgresStore
+
+_KNOWN = "sqlite:///file.db, sqlite:////absolute/file.db, sqlite://:memory:, postgresql://user@host/database"
+
+
+def open_store(url: str, *, lease_ttl: float = DEFAULT_TTL, clock: Clock = SYSTEM_CLOCK) -> SQLiteStore | PostgresStore:
+    """The store behind a URL, not yet connected: the first use does that, or `async with`."""
+    scheme, separator, rest = url.partition("://")
+    match scheme if separator else "":
+        case "sqlite":
+            return SQLiteStore(_path(url, rest), lease_ttl=lease_ttl, clock=clock)
+        case "postgresql" | "postgres":
+            return _postgres(url, lease_ttl, clock)
+        case _:
+            raise UserError(f"{_without_password(url)!r} is not the URL of a store. There are: {_KNOWN}.")
+
+
+def _path(url: str, rest: str) -> str:
+    path = unquote(rest).removeprefix("/")
+    if path == ":memory:":
+        return path
+    if not path or not rest.startswith("/"):
+        raise UserError(f"{url!r} names no file: three slashes before a relative path, four before an absolute one.")
+    return path
+
+
+def _postgres(url: str, lease_ttl: float, clock: Clock) -> PostgresStore:
+    if find_spec("psycopg") is None:
+        raise UserError("PostgreSQL needs an extra that is not installed: pip install 'placet[postgres]'.")
+    from placet.stores.postgres import PostgresStore
+
+    return PostgresStore(url, lease_ttl=lease_ttl, clock=clock)
+
+
+def _without_password(url: str) -> str:
+    """Error messages end up in logs."""
+    scheme, _, rest = url.rpartition("://")
+    place = rest.rpartition("@")[2]
+    return f"{scheme}://{place}" if scheme else place

@@ -1,0 +1,469 @@
+"""Runs in PostgreSQL: `PostgresStore("postgresql://user@host/database")`, for many processes on many machines.
+
+One store object belongs to one event loop: the first that uses it. (When that one is closed, as after `asyncio.run`,
+the next may have it.) An append is one statement. What is settled in the feed waits for older transactions of the whole
+server to end, those of other programs too: a long one delays the feed, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self, assert_never
+
+import psycopg
+
+from placet.clock import SYSTEM_CLOCK, Clock
+from placet.codec import encode
+from placet.core.index import Closed, Opened, Reopened, RequestChange, RequestRow
+from placet.core.log import Line, Log
+from placet.core.state import RunFold
+from placet.errors import StoreError
+from placet.events import GrantMade, GrantRevoked
+from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
+from placet.stores.forking import leave_to_the_parent, watch_forks
+from placet.stores.leases import DEFAULT_TTL, LeaseBook
+from placet.stores.news import Bell
+from placet.stores.ownership import driven_by, new_owner, pause_after_giving_up, taken_over
+from placet.stores.postgres_connections import SQL, TEXTS, Connection, Connections, connect
+from placet.stores.queries import Migration
+from placet.stores.rows import (
+    after_cursor,
+    check_limit,
+    checked,
+    closing_text,
+    page_of,
+    read_grant,
+    read_request,
+    read_run,
+    text_of,
+)
+from placet.stores.writing import Append, append_of, position_conflict
+
+logger = logging.getLogger("placet.stores")
+
+LOOK_SECONDS = 1.0
+"""How often to look for news although nobody rang: a ring may be lost with its process."""
+SETTLE_SECONDS = 0.02
+"""How often to look when something was written that is not settled yet."""
+RING_SECONDS = 0.02
+"""The least time between two rings: they cost every transaction of the server a little."""
+
+Row = tuple[Any, ...]  # Any: what the columns hold
+
+
+class PostgresStore:
+    """A store in a PostgreSQL database. It connects at the first use, or by `async with`; `close()` disconnects."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        lease_ttl: float = DEFAULT_TTL,
+        patience: float = 30.0,
+        connections: int = 10,
+        clock: Clock = SYSTEM_CLOCK,
+        migrations: tuple[Migration, ...] | None = None,
+    ) -> None:
+        """`patience`: how many seconds to wait for a database that is away. `clock`: whose monotonic time the leases
+        are measured in."""
+        self._url = url
+        self._ttl = lease_ttl
+        self._patience = patience
+        self._size = connections
+        self._clock = clock
+        self._migrations = migrations
+        self._lock = threading.Lock()
+        self._opened: _Opened | None = None
+        self._is_closed = False
+        watch_forks(self)
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self._url.rpartition('@')[2]!r})"
+
+    async def __aenter__(self) -> Self:
+        await self._open().connections.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Disconnect. Leases that are still out end by themselves."""
+        with self._lock:
+            self._is_closed = True
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.close()
+
+    def _open(self) -> _Opened:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if self._is_closed:
+                raise StoreError("The store was closed.")
+            if self._opened is not None and self._opened.loop.is_closed():
+                self._opened.abandon()
+                self._opened = None
+            if self._opened is None:
+                connections = Connections(self._url, self._size, self._patience, self._migrations)
+                self._opened = _Opened(self._url, loop, connections, self._ttl, self._clock)
+                weakref.finalize(self, self._opened.book.stop).atexit = False
+            if self._opened.loop is not loop:
+                raise StoreError("A PostgresStore belongs to one event loop: make one for each.")
+            return self._opened
+
+    def _after_fork(self) -> None:
+        self._lock = threading.Lock()
+        if self._opened is not None:
+            leave_to_the_parent(self._opened)
+            self._opened = None
+
+    async def _rows(self, name: str, given: Mapping[str, object] | None = None, sql: bytes | None = None) -> list[Row]:
+        statement = sql if sql is not None else SQL[name]
+
+        async def work(db: Connection, _tried: bool) -> list[Row]:
+            cursor = await db.execute(statement, given, binary=True)
+            return await cursor.fetchall() if cursor.description is not None else []
+
+        return await self._open().connections.do(work)
+
+    async def _row(self, name: str, given: Mapping[str, object]) -> Row | None:
+        rows = await self._rows(name, given)
+        return rows[0] if rows else None
+
+    async def _value(self, name: str, given: Mapping[str, object]) -> Any:  # Any: what the column holds
+        row = await self._row(name, given)
+        return row[0] if row is not None else None
+
+    # -- driving a run ----------------------------------------------------------------------------------------------
+
+    async def load(self, run_id: str) -> StoredRun | None:
+        rows = await self._rows("load", {"id": run_id})
+        if not rows:
+            return None
+        length, head, key = rows[0][:3]
+        texts = checked(run_id, length, [(row[3], row[4], row[5]) for row in rows])
+        return StoredRun(length, head, Log(run_id, key, head, texts))
+
+    async def lease(self, run_id: str, driver: object) -> Lease:
+        book = self._open().book
+        asked_at = book.now()
+        owner = new_owner()
+        given = {"run_id": run_id, "owner": owner, "gone": book.epoch_of_the_gone(run_id), "ttl": self._ttl}
+        try:
+            row = await self._row("lease", given)
+        except asyncio.CancelledError:
+            self._open().in_background(self._rows("forget_owner", {"run_id": run_id, "owner": owner}))
+            raise
+        assert row is not None, "the function always answers"
+        epoch, holder = row
+        if epoch is None:
+            raise driven_by(run_id, holder)
+        return book.add(run_id, epoch, driver, asked_at)
+
+    async def release(self, lease: Lease, length: int) -> bool:
+        pause = pause_after_giving_up(self._ttl)
+        length = min(length, 2**31)  # a driver that gives up names the largest number of all
+        given = {"run_id": lease.run_id, "epoch": lease.epoch, "length": length, "pause": pause}
+        if await self._value("release", given):
+            self._open().book.remove(lease)
+            return True
+        return False
+
+    async def append(self, lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold) -> None:
+        append = append_of(lease, log, lines, run)
+        given = _parameters(append)
+
+        async def work(db: Connection, tried: bool) -> Row | None:
+            return await (await db.execute(SQL["append"], given | {"again": tried})).fetchone()
+
+        opened = self._open()
+        row = await opened.connections.do(work)
+        assert row is not None, "the function always answers"
+        outcome, stands_at = row
+        if outcome == "taken":
+            raise taken_over(append.run_id)
+        if outcome == "position":
+            raise position_conflict(append, stands_at)
+        opened.ring()
+
+    async def waiting_on(self, session_id: str) -> str | None:
+        found: str | None = await self._value("waiting_on", {"session": _text(session_id)})
+        return found
+
+    # -- grants and holds -------------------------------------------------------------------------------------------
+
+    async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
+        return [read_grant(data) for (data,) in await self._rows("standing_grants", {"agent": _text(agent)})]
+
+    async def use_grant(self, grant: GrantMade, call_id: str) -> bool:
+        return bool(await self._value("use_grant", {"grant": grant.id, "call": call_id, "uses": grant.uses}))
+
+    async def grants(self) -> list[GrantMade]:
+        return [read_grant(data) for (data,) in await self._rows("all_grants")]
+
+    async def revoke_grant(self, grant_id: str) -> bool:
+        return await self._value("revoke_grant", {"id": grant_id}) is not None
+
+    async def put_hold(self, hold: Hold) -> None:
+        given = {"kind": hold.kind, "name": hold.name, "by": hold.by, "at": hold.at, "reason": hold.reason}
+        await self._rows("put_hold", given)
+
+    async def remove_hold(self, kind: str, name: str) -> bool:
+        return bool(await self._value("remove_hold", {"kind": kind, "name": name}))
+
+    async def holds(self) -> list[Hold]:
+        rows = await self._rows("holds")
+        return [Hold(kind=kind, name=name, by=by, at=at, reason=reason) for kind, name, by, at, reason in rows]
+
+    # -- lists ------------------------------------------------------------------------------------------------------
+
+    async def requests(self, query: RequestQuery) -> Page[RequestRow]:
+        limit = check_limit(query.limit)
+        given = {"after": after_cursor(query.cursor, 0), "limit": limit + 1, "run_id": query.run_id}
+        name = "requests" if query.run_id is None else "requests_of_run"
+        sql = _filtered(name, given, {"status": query.status, "agent": query.agent, "tool": query.tool})
+        rows = await self._rows(name, given, sql)
+        return page_of(rows, limit, lambda row: int(row[0]), lambda row: read_request(row[1], row[2], row[3]))
+
+    async def request(self, request_id: str) -> RequestRow | None:
+        row = await self._row("request", {"id": request_id})
+        return read_request(row[0], row[1], row[2]) if row is not None else None
+
+    async def runs(self, query: RunQuery) -> Page[RunRow]:
+        limit = check_limit(query.limit)
+        given: dict[str, object] = {"before": after_cursor(query.cursor, 2**62), "limit": limit + 1}
+        sql = _filtered("runs", given, {"status": query.status, "agent": query.agent})
+        return page_of(await self._rows("runs", given, sql), limit, lambda row: int(row[0]), read_run)
+
+    async def run(self, run_id: str) -> RunRow | None:
+        row = await self._row("run", {"id": run_id})
+        return read_run(row) if row is not None else None
+
+    async def runnable(self, now: float, limit: int) -> list[str]:
+        return [run_id for (run_id,) in await self._rows("runnable", {"now": now, "limit": limit})]
+
+    async def park(self, run_id: str, *, parked: bool) -> None:
+        await self._rows("park", {"id": run_id, "parked": parked})
+
+    # -- the feed ---------------------------------------------------------------------------------------------------
+
+    async def feed(self, after: int, limit: int = 500) -> list[FeedEntry]:
+        rows = await self._rows("feed", {"after": after, "limit": limit})
+        return [FeedEntry(sequence=each[0], run_id=each[1], position=each[2], text=each[3]) for each in rows]
+
+    async def latest_sequence(self) -> int:
+        return int(await self._value("last_sequence", {}))
+
+    async def wait_for_news(self, after: int, seconds: float) -> bool:
+        opened = self._open()
+        opened.listen()
+        give_up = time.monotonic() + seconds
+        while True:
+            rung = opened.bell.wait()
+            row = await self._row("news", {"after": after})
+            assert row is not None, "the statement always gives a row"
+            is_settled, is_written = row
+            left = give_up - time.monotonic()
+            if is_settled or left <= 0:
+                rung.cancel()
+                return bool(is_settled)
+            await asyncio.wait([rung], timeout=min(left, SETTLE_SECONDS if is_written else LOOK_SECONDS))
+            rung.cancel()
+
+    # -- forgetting -------------------------------------------------------------------------------------------------
+
+    async def delete(self, run_id: str) -> bool:
+        row = await self._row("delete", {"run_id": run_id})
+        assert row is not None, "the function always answers"
+        outcome, holder = row
+        if outcome == "driven":
+            raise driven_by(run_id, holder)
+        return bool(outcome == "gone")
+
+    async def purge(self, ended_before: float, limit: int = 1000) -> int:
+        gone = await self._rows("purge", {"before": ended_before, "limit": limit})
+        await self._rows("delete_unbegun")
+        return len(gone)
+
+
+class _Opened:
+    """Connections, listener and leases of a store in use, all of one event loop."""
+
+    def __init__(
+        self, url: str, loop: asyncio.AbstractEventLoop, connections: Connections, ttl: float, clock: Clock
+    ) -> None:
+        self.loop = loop
+        self.connections = connections
+        self.bell = Bell()
+        self.book = LeaseBook(lambda: _Renewals(url), ttl, clock)
+        self._url = url
+        self._listener: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Future[Any]] = set()  # Any: nobody waits for their results
+        self._has_news = False
+        self._is_announcing = False
+
+    def ring(self) -> None:
+        """Something was written: tell this process at once, and the others soon. Rings are not part of the append,
+        because transactions that notify commit one after another."""
+        self.bell.ring()
+        self._has_news = True
+        if not self._is_announcing:
+            self._is_announcing = True
+            self.in_background(self._announce())
+
+    async def _announce(self) -> None:
+        try:
+            while self._has_news:
+                self._has_news = False
+                await self.connections.do(_announce)
+                await asyncio.sleep(RING_SECONDS)
+        finally:
+            self._is_announcing = False
+
+    def in_background(self, work: Any) -> None:  # Any: a coroutine whose result nobody needs
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Future[Any]) -> None:  # Any: as above
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.warning("ring lost", extra={"action": "ring_lost", "error": str(task.exception())})
+
+    def listen(self) -> None:
+        if self._listener is None:
+            self._listener = self.loop.create_task(self._listen())
+
+    async def _listen(self) -> None:
+        while True:
+            with suppress(psycopg.Error, StoreError):
+                db = await connect(self._url)
+                try:
+                    await db.execute(b"LISTEN placet_news")
+                    self.bell.ring()
+                    async for _ in db.notifies():
+                        self.bell.ring()
+                finally:
+                    await db.close()
+            await asyncio.sleep(LOOK_SECONDS)  # whoever waits looks by itself meanwhile
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+            await asyncio.wait([self._listener])
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=1.0)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.to_thread(self.book.close)
+        await self.connections.close()
+
+    def abandon(self) -> None:
+        """The event loop is closed: nothing can be awaited any more."""
+        self.book.stop()
+        self.connections.abandon()
+
+
+async def _announce(db: Connection, _tried: bool) -> None:
+    await db.execute(SQL["announce"])
+
+
+class _Renewals:
+    """Leases are renewed in a thread, on a connection of its own."""
+
+    def __init__(self, url: str) -> None:
+        self._db = psycopg.connect(url, autocommit=True, connect_timeout=10)
+        self._db.execute(b"SET synchronous_commit = off")  # a server that goes down takes no driver with it, but time
+
+    def renew(self, held: Sequence[Lease], ttl: float) -> Sequence[bool]:
+        rows = self._db.execute(SQL["renew_leases"], _ids(held) | {"ttl": ttl}).fetchall()
+        still_ours = {(run_id, epoch) for run_id, epoch in rows}
+        return [(lease.run_id, lease.epoch) in still_ours for lease in held]
+
+    def expire(self, gone: Sequence[Lease]) -> None:
+        self._db.execute(SQL["expire_leases"], _ids(gone))
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _ids(leases: Sequence[Lease]) -> dict[str, Any]:  # Any: parameters of a statement
+    return {"ids": [lease.run_id for lease in leases], "epochs": [lease.epoch for lease in leases]}
+
+
+def _parameters(append: Append) -> dict[str, Any]:  # Any: parameters of a statement
+    return {
+        "run_id": append.run_id,
+        "epoch": append.epoch,
+        "position": append.position,
+        "key": append.key,
+        "head": append.head,
+        "texts": list(append.texts),
+        "checksums": list(append.checksums),
+        "at": append.at,
+        "agent": _text(append.agent),
+        "status": append.status,
+        "turn": append.turn,
+        "session": _text(append.session) if append.session is not None else None,
+        "holds_session": append.holds_session,
+        "final_output": append.final_output,
+        "stopped": _text(append.stopped) if append.stopped is not None else None,
+        "started_by": _text(append.started_by) if append.started_by is not None else None,
+        "wake_at": append.wake_at,
+        "has_work": append.has_work,
+        "changes": _json([_change(change) for change in append.changes]),
+        "grants": _json([_grant(fact) for fact in append.grants]),
+    }
+
+
+def _json(objects: list[dict[str, object]]) -> str | None:
+    return encode(objects).decode() if objects else None
+
+
+def _change(change: RequestChange) -> dict[str, object]:
+    match change:
+        case Opened(row):
+            return {
+                "op": "open",
+                "call": row.call,
+                "status": "closed",
+                "closing": closing_text(Closed(row.call, "closed")),
+                "id": row.id,
+                "number": row.number,
+                "agent": _text(row.agent),
+                "tool": _text(row.tool),
+                "data": text_of(row),
+            }
+        case Closed():
+            return {"op": "close", "call": change.call, "status": change.status, "closing": closing_text(change)}
+        case Reopened(call):
+            return {"op": "reopen", "call": call}
+        case never:
+            assert_never(never)
+
+
+def _grant(fact: GrantMade | GrantRevoked) -> dict[str, object]:
+    if isinstance(fact, GrantMade):
+        return {"op": "made", "id": fact.id, "agent": _text(fact.agent), "data": text_of(fact)}
+    return {"op": "revoked", "id": fact.id}
+
+
+def _text(value: str) -> str:
+    """As PostgreSQL can hold it, for columns that are searched: what is shown comes out of JSON, which can hold all."""
+    return value.replace("\0", "\N{SYMBOL FOR NULL}")
+
+
+def _filtered(name: str, given: dict[str, Any], filters: dict[str, str | None]) -> bytes:  # Any: parameters
+    """The statement with those conditions that the query has; their values go into `given`."""
+    wanted = {column: _text(value) for column, value in filters.items() if value is not None}
+    given.update(wanted)
+    return TEXTS[name].format(filters=" ".join(f"AND {column} = %({column})s" for column in wanted)).encode()

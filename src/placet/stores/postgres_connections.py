@@ -1,0 +1,183 @@
+"""Connections to PostgreSQL: a small pool, patience with a database that is away for a while, and migrations.
+
+A connection that broke is thrown away and the work is tried again on a new one; so work must bear being done twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection
+
+from placet.errors import StoreError
+from placet.stores.queries import Migration, check_code, migrations, statements
+
+V = TypeVar("V")
+Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]  # Any: what the columns hold
+Work: TypeAlias = Callable[[Connection, bool], Awaitable[V]]
+"""Given a connection, and whether this was tried before."""
+
+TEXTS = statements("postgres")
+SQL = {name: text.encode() for name, text in TEXTS.items()}
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+
+
+class Connections:
+    """Up to `size` connections, all of one event loop."""
+
+    def __init__(self, url: str, size: int, patience: float, known: tuple[Migration, ...] | None = None) -> None:
+        self._url = url
+        self._patience = patience
+        self._known = known if known is not None else migrations("postgres")
+        self._idle: list[Connection] = []
+        self._places = asyncio.Semaphore(size)
+        self._migrating = asyncio.Lock()
+        self._is_migrated = False
+        self._is_closed = False
+
+    async def do(self, work: Work[V]) -> V:
+        """Have work done, again if the connection breaks; StoreError when the patience is over."""
+        give_up = time.monotonic() + self._patience
+        pause, tried = FIRST_PAUSE, False
+        while True:
+            try:
+                async with self._connection() as db:
+                    return await work(db, tried)
+            except psycopg.Error as error:
+                if not _may_pass(error) or time.monotonic() > give_up:
+                    raise explained(error) from error
+            await asyncio.sleep(pause)
+            pause, tried = min(2 * pause, LONGEST_PAUSE), True
+
+    async def open(self) -> None:
+        await self.do(_nothing)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        idle, self._idle = self._idle, []
+        for db in idle:
+            await db.close()
+
+    def abandon(self) -> None:
+        """Close without the event loop, which is gone."""
+        self._is_closed = True
+        for db in self._idle:
+            db.pgconn.finish()
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        async with self._places:
+            if self._is_closed:
+                raise StoreError("The store was closed.")
+            db = self._idle.pop() if self._idle else await self._connect()
+            try:
+                yield db
+            except BaseException:
+                await _drop(db)  # whatever happened, a new connection is in a known state
+                raise
+            await self._keep(db)
+
+    async def _keep(self, db: Connection) -> None:
+        if self._is_closed or db.broken:
+            await db.close()
+        else:
+            self._idle.append(db)
+
+    async def _connect(self) -> Connection:
+        db = await connect(self._url)
+        try:
+            async with self._migrating:
+                if not self._is_migrated:
+                    await self._migrate(db)
+                    self._is_migrated = True
+        except BaseException:
+            await _drop(db)
+            raise
+        return db
+
+    async def _migrate(self, db: Connection) -> None:
+        if not await self._is_current(db):
+            async with db.transaction():
+                await db.execute(SQL["lock_schema"])
+                await db.execute(SQL["create_schema_table"])
+                done, oldest_code = await _row(db, SQL["applied"])
+                check_code(self._known, oldest_code, "The database")
+                for migration in self._known:
+                    if migration.number > done:
+                        await db.execute(migration.sql.encode())
+                        row = (migration.number, migration.oldest_code, migration.name)
+                        await db.execute(SQL["record_migration"], row)
+        if (await _row(db, SQL["feed_is_behind"]))[0]:
+            async with db.transaction():
+                await db.execute(SQL["lock_schema"])
+                if (await _row(db, SQL["feed_is_behind"]))[0]:
+                    await db.execute(SQL["lift_feed"])
+
+    async def _is_current(self, db: Connection) -> bool:
+        if not (await _row(db, SQL["has_schema"]))[0]:
+            return False
+        done, oldest_code = await _row(db, SQL["applied"])
+        check_code(self._known, oldest_code, "The database")
+        return bool(done >= self._known[-1].number)
+
+
+async def connect(url: str) -> Connection:
+    try:
+        return await AsyncConnection.connect(url, autocommit=True, connect_timeout=10)
+    except psycopg.ProgrammingError as error:
+        raise StoreError(f"This is not a URL that PostgreSQL understands: {error}".strip()) from error
+
+
+async def _nothing(_db: Connection, _tried: bool) -> None:
+    """Opening is all."""
+
+
+async def _row(db: Connection, sql: bytes) -> tuple[Any, ...]:  # Any: what the columns hold
+    row = await (await db.execute(sql)).fetchone()
+    assert row is not None, "such statements always give a row"
+    return row
+
+
+async def _drop(db: Connection) -> None:
+    if not db.closed:
+        await db.close()
+
+
+_PASSING = ("08", "57P01", "57P02", "57P03", "53300", "40001", "40P01")
+"""Connection lost, server going down, down or starting, too many connections, chosen as the victim of a conflict."""
+_LASTING = ("authentication failed", "does not exist", "no pg_hba.conf entry", "permission denied")
+
+
+def _may_pass(error: psycopg.Error) -> bool:
+    """Whether the same may succeed in a moment."""
+    if error.sqlstate is not None:
+        return error.sqlstate.startswith(_PASSING)
+    is_of_the_connection = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return is_of_the_connection and not any(words in str(error) for words in _LASTING)
+
+
+def explained(error: psycopg.Error) -> StoreError:
+    """What went wrong, and what to do about it."""
+    text = str(error).strip() or type(error).__name__
+    if _may_pass(error):
+        return StoreError(f"PostgreSQL cannot be reached: see whether it runs, and try again ({text}).")
+    if error.sqlstate is None:
+        return StoreError(f"PostgreSQL refuses the connection: check the store's URL ({text}).")
+    found = _EXPLAINED.get(error.sqlstate[:2], "could not do its work")
+    return StoreError(f"PostgreSQL {found} ({error.sqlstate}: {text}).")
+
+
+_EXPLAINED = {
+    "25": "does not allow writing: it is a standby, or set to read-only",
+    "42": "does not know something that the store needs, or does not allow it: check the schema and this user's rights",
+    "53": "has run out of something. Nothing was written; make room and try again",
+    "57": "stopped the statement",
+    "58": "has trouble with its disk: see its log",
+    "XX": "found its data damaged: see its log",
+    "22": "cannot hold a value: text may not contain NUL characters",
+}

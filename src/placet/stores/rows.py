@@ -1,0 +1,134 @@
+"""From the columns of a store to the rows that a desk shows, and the cursors between pages."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from placet.codec import encode
+from placet.core.index import Closed, RequestRow, RequestStatus
+from placet.errors import StoreError, UserError
+from placet.events import Fact, GrantMade
+from placet.ports import Page, RunRow
+
+R = TypeVar("R")
+V = TypeVar("V")
+
+_request_decoder = msgspec.json.Decoder(RequestRow)
+_grant_decoder = msgspec.json.Decoder(GrantMade)
+
+
+class Closing(msgspec.Struct, frozen=True, array_like=True):
+    """How a question ended: who, when, why."""
+
+    by: str | None
+    at: float | None
+    reason: str | None
+
+
+_closing_decoder = msgspec.json.Decoder(Closing)
+
+
+def text_of(row: RequestRow | Fact) -> str:
+    return encode(row).decode()
+
+
+def closing_text(change: Closed) -> str:
+    return encode(Closing(change.by, change.at, change.reason)).decode()
+
+
+def read_request(data: str, status: RequestStatus, closing: str | None) -> RequestRow:
+    try:
+        row = _request_decoder.decode(data)
+        end = _closing_decoder.decode(closing) if closing is not None else Closing(None, None, None)
+    except msgspec.DecodeError as error:
+        raise StoreError(
+            f"A stored request cannot be read ({error}): it was altered, or written by newer code."
+        ) from error
+    return msgspec.structs.replace(row, status=status, decided_by=end.by, decided_at=end.at, reason=end.reason)
+
+
+def read_grant(data: str) -> GrantMade:
+    try:
+        return _grant_decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise StoreError(
+            f"A stored grant cannot be read ({error}): it was altered, or written by newer code."
+        ) from error
+
+
+def checked(run_id: str, length: int, lines: Sequence[tuple[object, int, int]]) -> list[bytes]:
+    """The texts of a log, from each line's text, checksum and position; StoreError if it is not what was written."""
+    for position, (text, checksum, stored_position) in enumerate(lines):
+        if not isinstance(text, bytes) or stored_position != position or zlib.crc32(text) != checksum:
+            raise _damaged(run_id, position)
+    if len(lines) != length:
+        raise _damaged(run_id, len(lines))
+    return [text for text, *_ in lines if isinstance(text, bytes)]
+
+
+def _damaged(run_id: str, position: int) -> StoreError:
+    return StoreError(
+        f"The stored log of run {run_id} is damaged at line {position}: restore it from a backup. "
+        "Other runs are not affected."
+    )
+
+
+RunColumns: TypeAlias = tuple[Any, ...]  # Any: msgspec checks each of them
+"""number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
+is_driven, has_news, takeovers, is_parked, wake_at"""
+
+
+def read_run(columns: RunColumns) -> RunRow:
+    _, run_id, agent, status, created_at, updated_at, length, turn, session, output, stopped, by, *rest = columns
+    is_driven, has_news, takeovers, is_parked, wake_at = rest
+    try:
+        return msgspec.convert(
+            {
+                "id": run_id,
+                "agent": agent,
+                "status": status,
+                "created_at": created_at,
+                "updated_at": updated_at,
+                "length": length,
+                "turn": turn,
+                "session": session,
+                "final_output": msgspec.json.decode(output) if output is not None else None,
+                "stopped": stopped,
+                "started_by": by,
+                "is_driven": bool(is_driven),
+                "has_news": bool(has_news),
+                "takeovers": takeovers,
+                "is_parked": bool(is_parked),
+                "wake_at": wake_at,
+            },
+            RunRow,
+        )
+    except msgspec.MsgspecError as error:
+        raise StoreError(f"The stored row of run {run_id} cannot be read ({error}): it was altered.") from error
+
+
+def page_of(found: Sequence[R], limit: int, ordinal: Callable[[R], int], read: Callable[[R], V]) -> Page[V]:
+    """A page out of one row more than the page holds: that one only says that there is a next page."""
+    rows = found[:limit]
+    has_more = len(found) > limit
+    return Page([read(row) for row in rows], f"after-{ordinal(rows[-1])}" if has_more and rows else None)
+
+
+def after_cursor(cursor: str | None, default: int) -> int:
+    """The ordinal behind which a page begins."""
+    if cursor is None:
+        return default
+    prefix, _, number = cursor.partition("-")
+    if prefix != "after" or not number.isascii() or not number.isdigit() or len(number) > 18:
+        raise UserError(f"{cursor!r} is not a cursor of this store: pass the one that came with a page.")
+    return int(number)
+
+
+def check_limit(limit: int) -> int:
+    if not 1 <= limit <= 10_000:
+        raise UserError(f"A page holds between 1 and 10000 rows, not {limit}.")
+    return limit

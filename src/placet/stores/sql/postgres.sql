@@ -1,0 +1,205 @@
+-- The statements of the PostgreSQL store. Each has a name and a sentence; migrations/ says what the columns mean and
+-- holds the functions that write.
+
+-- name: has_schema
+-- Whether there is anything of ours in this database.
+SELECT to_regclass('placet_schema') IS NOT NULL;
+
+-- name: lock_schema
+-- One process migrates; the others wait here until it is done.
+SELECT pg_advisory_xact_lock(7310016822413325);
+
+-- name: applied
+-- How far the schema is, and which code it needs at least.
+SELECT coalesce(max(number), 0), coalesce(max(oldest_code), 0) FROM placet_schema;
+
+-- name: create_schema_table
+-- Which migrations were applied; each says the oldest code that can work with it.
+CREATE TABLE IF NOT EXISTS placet_schema (
+    number      integer PRIMARY KEY,
+    oldest_code integer NOT NULL,
+    name        text NOT NULL,
+    applied_at  timestamptz NOT NULL DEFAULT now()
+);
+
+-- name: record_migration
+-- A migration was applied.
+INSERT INTO placet_schema (number, oldest_code, name) VALUES (%s, %s, %s);
+
+-- name: feed_is_behind
+-- Whether this server's transactions have lower numbers than the feed has seen: a dump from another one was loaded.
+SELECT coalesce(max(l.sequence), 0) >= max(f.base) + (pg_snapshot_xmax(pg_current_snapshot())::text::bigint << 16)
+FROM placet_feed f LEFT JOIN LATERAL (SELECT max(sequence) AS sequence FROM placet_lines) l ON true;
+
+-- name: lift_feed
+-- Let the feed go on above what it has.
+UPDATE placet_feed SET base = (SELECT max(sequence) + 1 FROM placet_lines);
+
+-- name: load
+-- A run's log in order, with the row's word on how long it is.
+SELECT r.length, r.head, r.key, l.text, l.checksum, l.position
+FROM placet_runs r LEFT JOIN placet_lines l ON l.run = r.number
+WHERE r.id = %(id)s AND r.length > 0
+ORDER BY l.position;
+
+-- name: append
+-- Append lines to a log: see the function.
+SELECT outcome, stands_at FROM placet_append(
+    %(run_id)s, %(epoch)s, %(position)s, %(again)s, %(key)s, %(head)s, %(texts)s, %(checksums)s,
+    %(at)s, %(agent)s, %(status)s, %(turn)s, %(session)s, %(holds_session)s,
+    %(final_output)s, %(stopped)s, %(started_by)s, %(wake_at)s, %(has_work)s, %(changes)s, %(grants)s
+);
+
+-- name: lease
+-- Take the right to drive a run: see the function.
+SELECT new_epoch, holder FROM placet_lease(%(run_id)s, %(owner)s, %(gone)s, %(ttl)s);
+
+-- name: release
+-- Give the right back: see the function.
+SELECT placet_release(%(run_id)s, %(epoch)s, %(length)s, %(pause)s);
+
+-- name: forget_owner
+-- A lease that was granted to somebody who had stopped waiting for it.
+UPDATE placet_runs SET owner = NULL, lease_until = 0 WHERE id = %(run_id)s AND owner = %(owner)s;
+
+-- name: renew_leases
+-- Move the ends of leases that are still their runs'.
+UPDATE placet_runs r SET lease_until = placet_now() + %(ttl)s
+FROM unnest(%(ids)s::text[], %(epochs)s::bigint[]) AS held (id, epoch)
+WHERE r.id = held.id AND r.epoch = held.epoch AND r.owner IS NOT NULL
+RETURNING r.id, r.epoch;
+
+-- name: expire_leases
+-- The drivers are gone without giving their rights back: others need not wait.
+UPDATE placet_runs r SET lease_until = 0
+FROM unnest(%(ids)s::text[], %(epochs)s::bigint[]) AS gone (id, epoch)
+WHERE r.id = gone.id AND r.epoch = gone.epoch AND r.owner IS NOT NULL;
+
+-- name: waiting_on
+-- The newest run that waits on a session.
+SELECT id FROM placet_runs WHERE session = %(session)s AND holds_session ORDER BY number DESC LIMIT 1;
+
+-- name: revoke_grant
+-- A standing grant ends.
+UPDATE placet_grants SET revoked = true WHERE id = %(id)s AND NOT revoked RETURNING 1;
+
+-- name: standing_grants
+-- The grants for one agent.
+SELECT data FROM placet_grants WHERE agent = %(agent)s AND NOT revoked ORDER BY id;
+
+-- name: all_grants
+-- All grants that stand.
+SELECT data FROM placet_grants WHERE NOT revoked ORDER BY id;
+
+-- name: use_grant
+-- Count one use of a grant: see the function.
+SELECT placet_use_grant(%(grant)s, %(call)s, %(uses)s);
+
+-- name: put_hold
+-- An operator holds something back; a second word about it replaces the first.
+INSERT INTO placet_holds (kind, name, placed_by, placed_at, reason)
+VALUES (%(kind)s, %(name)s, %(by)s, %(at)s, %(reason)s)
+ON CONFLICT (kind, name) DO UPDATE
+SET placed_by = excluded.placed_by, placed_at = excluded.placed_at, reason = excluded.reason;
+
+-- name: remove_hold
+-- It is held back no more: see the function.
+SELECT placet_remove_hold(%(kind)s, %(name)s);
+
+-- name: holds
+-- What is held back.
+SELECT kind, name, placed_by, placed_at, reason FROM placet_holds ORDER BY placed_at, kind, name;
+
+-- name: request
+-- One question.
+SELECT data, status, closing FROM placet_requests WHERE id = %(id)s;
+
+-- name: requests
+-- A page of questions, oldest first; `{filters}` are the conditions of the query.
+SELECT ordinal, data, status, closing FROM placet_requests
+WHERE ordinal > %(after)s {filters}
+ORDER BY ordinal LIMIT %(limit)s;
+
+-- name: requests_of_run
+-- The same for one run: they are few.
+SELECT ordinal, data, status, closing FROM placet_requests
+WHERE run = (SELECT number FROM placet_runs WHERE id = %(run_id)s) AND ordinal > %(after)s {filters}
+ORDER BY ordinal LIMIT %(limit)s;
+
+-- name: runs
+-- A page of runs, newest first; `{filters}` are the conditions of the query.
+SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
+       owner IS NOT NULL AND lease_until > placet_now(), news_at IS NOT NULL, takeovers, parked, wake_at
+FROM placet_runs
+WHERE number < %(before)s AND length > 0 {filters}
+ORDER BY number DESC LIMIT %(limit)s;
+
+-- name: run
+-- One run.
+SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
+       owner IS NOT NULL AND lease_until > placet_now(), news_at IS NOT NULL, takeovers, parked, wake_at
+FROM placet_runs
+WHERE id = %(id)s AND length > 0;
+
+-- name: runnable
+-- Runs with news, or whose time has come, that nobody drives; those that have waited longest first.
+SELECT id FROM (
+    (
+        SELECT id, news_at AS since FROM placet_runs
+        WHERE news_at IS NOT NULL AND lease_until <= placet_now() AND NOT parked AND length > 0
+        ORDER BY news_at LIMIT %(limit)s
+    )
+    UNION ALL
+    (
+        SELECT id, wake_at AS since FROM placet_runs
+        WHERE wake_at <= %(now)s AND news_at IS NULL AND lease_until <= placet_now() AND NOT parked AND length > 0
+        ORDER BY wake_at LIMIT %(limit)s
+    )
+) AS found
+ORDER BY since LIMIT %(limit)s;
+
+-- name: park
+-- Nobody drives it until an operator says so; or again, with its take-overs forgotten.
+UPDATE placet_runs SET parked = %(parked)s, takeovers = CASE WHEN %(parked)s THEN takeovers ELSE 0 END
+WHERE id = %(id)s;
+
+-- name: feed
+-- What was written after a place in the feed, in order, as far as it is settled.
+SELECT l.sequence, r.id, l.position, l.text
+FROM placet_lines l JOIN placet_runs r ON r.number = l.run
+WHERE l.sequence > %(after)s AND l.sequence < placet_settled()
+ORDER BY l.sequence LIMIT %(limit)s;
+
+-- name: last_sequence
+-- Where the feed ends, as far as it is settled: whoever goes on from here misses nothing.
+SELECT coalesce(max(sequence), 0) FROM placet_lines WHERE sequence < placet_settled();
+
+-- name: news
+-- Whether the feed goes on after a place: settled already, or about to be.
+SELECT EXISTS (SELECT FROM placet_lines WHERE sequence > %(after)s AND sequence < placet_settled()),
+       EXISTS (SELECT FROM placet_lines WHERE sequence > %(after)s);
+
+-- name: announce
+-- Tell whoever listens that there is news; without waiting for the disk, since a ring may be lost.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify('placet_news', '');
+
+-- name: delete
+-- Forget a run: see the function.
+SELECT outcome, holder FROM placet_delete(%(run_id)s);
+
+-- name: purge
+-- Forget runs that ended before a time and that nobody drives.
+WITH gone AS (
+    SELECT number FROM placet_runs
+    WHERE ended_at < %(before)s AND (owner IS NULL OR lease_until <= placet_now())
+    ORDER BY ended_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), lines AS (
+    DELETE FROM placet_lines WHERE run IN (SELECT number FROM gone)
+), requests AS (
+    DELETE FROM placet_requests WHERE run IN (SELECT number FROM gone)
+)
+DELETE FROM placet_runs WHERE number IN (SELECT number FROM gone) RETURNING 1;
+
+-- name: delete_unbegun
+-- Leases of runs that never began, and whose drivers are gone.
+DELETE FROM placet_runs WHERE status = 'unbegun' AND lease_until <= placet_now();

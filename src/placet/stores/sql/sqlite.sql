@@ -1,0 +1,231 @@
+-- The statements of the SQLite store. Each has a name and a sentence; migrations/ says what the columns mean.
+
+-- name: applied
+-- How far the schema is, and which code it needs at least.
+SELECT coalesce(max(number), 0), coalesce(max(oldest_code), 0) FROM placet_schema;
+
+-- name: create_schema_table
+-- Which migrations were applied; each says the oldest code that can work with it.
+CREATE TABLE IF NOT EXISTS placet_schema (
+    number      INTEGER PRIMARY KEY,
+    oldest_code INTEGER NOT NULL,
+    name        TEXT NOT NULL,
+    applied_at  REAL NOT NULL
+);
+
+-- name: record_migration
+-- A migration was applied.
+INSERT INTO placet_schema (number, oldest_code, name, applied_at) VALUES (?, ?, ?, ?);
+
+-- name: load
+-- A run's log in order, with the row's word on how long it is.
+SELECT r.length, r.head, r.key, l.text, l.checksum, l.position
+FROM placet_runs r LEFT JOIN placet_lines l ON l.run = r.number
+WHERE r.id = ? AND r.length > 0
+ORDER BY l.position;
+
+-- name: place
+-- Where a run stands, for whoever wants to write to it.
+SELECT number, length, epoch, owner, lease_until, unseen, has_work, status FROM placet_runs WHERE id = ?;
+
+-- name: begin_run
+-- The row of a run that is new to the store.
+INSERT INTO placet_runs (id) VALUES (?) RETURNING number;
+
+-- name: insert_line
+-- One line of a log.
+INSERT INTO placet_lines (run, position, text, checksum) VALUES (?, ?, ?, ?);
+
+-- name: first_append
+-- What is said of a run once, when its log begins.
+UPDATE placet_runs SET key = ?, created_at = ?, started_by = ? WHERE number = ?;
+
+-- name: advance
+-- A run's row after an append. From outside it is news; the driver's own append shows that it has seen all before it.
+UPDATE placet_runs
+SET length = :length, head = :head, agent = :agent, status = :status, updated_at = :at, ended_at = :ended_at,
+    turn = :turn, session = :session, holds_session = :holds_session, final_output = :final_output, stopped = :stopped,
+    has_work = :has_work, wake_at = :wake_at, unseen = :is_outside,
+    lease_until = CASE WHEN :is_outside AND owner IS NULL THEN 0 ELSE lease_until END,
+    news_at = CASE WHEN :status = 'ended' THEN NULL WHEN :is_outside THEN coalesce(news_at, :at) ELSE news_at END
+WHERE number = :number;
+
+-- name: close_request
+-- The open question about a call has ended.
+UPDATE placet_requests SET status = ?, closing = ? WHERE run = ? AND call = ? AND status = 'pending';
+
+-- name: open_request
+-- A question was asked; asked again under the same id, it keeps its place.
+INSERT INTO placet_requests (id, run, call, number, status, agent, tool, data)
+VALUES (?, ?, ?, ?, 'pending', ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET status = 'pending', data = excluded.data, closing = NULL;
+
+-- name: reopen_request
+-- The last question about a call is open again.
+UPDATE placet_requests SET status = 'pending', closing = NULL
+WHERE ordinal = (SELECT ordinal FROM placet_requests WHERE run = ? AND call = ? ORDER BY number DESC LIMIT 1);
+
+-- name: next_epoch
+-- A number that no lease has had.
+UPDATE placet_epochs SET last = last + 1 RETURNING last;
+
+-- name: take_lease
+-- The right to drive a run goes to a new owner; one that was not given back was taken over.
+UPDATE placet_runs
+SET epoch = ?, owner = ?, lease_until = ?, takeovers = takeovers + (owner IS NOT NULL AND length > 0),
+    news_at = CASE WHEN status = 'ended' THEN NULL ELSE coalesce(news_at, ?) END
+WHERE number = ?;
+
+-- name: end_lease
+-- The right is given back. With a time: there is work left, to be found after it.
+UPDATE placet_runs SET owner = NULL, lease_until = ?, news_at = ?, unseen = 0 WHERE number = ?;
+
+-- name: forget_owner
+-- A lease that was granted to somebody who had stopped waiting for it.
+UPDATE placet_runs SET owner = NULL, lease_until = 0 WHERE id = ? AND owner = ?;
+
+-- name: renew_lease
+-- Move the end of a lease, if it is still the run's.
+UPDATE placet_runs SET lease_until = ? WHERE id = ? AND epoch = ? AND owner IS NOT NULL RETURNING 1;
+
+-- name: expire_lease
+-- The driver is gone without giving its right back: others need not wait.
+UPDATE placet_runs SET lease_until = 0 WHERE id = ? AND epoch = ? AND owner IS NOT NULL;
+
+-- name: waiting_on
+-- The newest run that waits on a session.
+SELECT id FROM placet_runs WHERE session = ? AND holds_session ORDER BY number DESC LIMIT 1;
+
+-- name: keep_grant
+-- A standing grant; one that was revoked stays so.
+INSERT INTO placet_grants (id, agent, data) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING;
+
+-- name: revoke_grant
+-- A standing grant ends.
+UPDATE placet_grants SET revoked = 1 WHERE id = ? AND NOT revoked;
+
+-- name: grant_is_revoked
+-- Whether a grant was taken back.
+SELECT 1 FROM placet_grants WHERE id = ? AND revoked;
+
+-- name: standing_grants
+-- The grants for one agent.
+SELECT data FROM placet_grants WHERE agent = ? AND NOT revoked ORDER BY id;
+
+-- name: all_grants
+-- All grants that stand.
+SELECT data FROM placet_grants WHERE NOT revoked ORDER BY id;
+
+-- name: grant_uses
+-- How many calls used a grant, and whether this one is among them.
+SELECT count(*), coalesce(sum(call = ?), 0) FROM placet_grant_uses WHERE grant_id = ?;
+
+-- name: count_use
+-- A call uses a grant.
+INSERT INTO placet_grant_uses (grant_id, call) VALUES (?, ?);
+
+-- name: put_hold
+-- An operator holds something back; a second word about it replaces the first.
+INSERT INTO placet_holds (kind, name, placed_by, placed_at, reason) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (kind, name) DO UPDATE
+SET placed_by = excluded.placed_by, placed_at = excluded.placed_at, reason = excluded.reason;
+
+-- name: remove_hold
+-- It is held back no more.
+DELETE FROM placet_holds WHERE kind = ? AND name = ?;
+
+-- name: wake_held_run
+-- A run that may have waited for a hold on it to end.
+UPDATE placet_runs SET news_at = ? WHERE id = ? AND has_work AND news_at IS NULL;
+
+-- name: wake_all_held
+-- The runs that could do something and do not: a hold may be why.
+UPDATE placet_runs SET news_at = ? WHERE has_work AND news_at IS NULL;
+
+-- name: holds
+-- What is held back.
+SELECT kind, name, placed_by, placed_at, reason FROM placet_holds ORDER BY placed_at, kind, name;
+
+-- name: request
+-- One question.
+SELECT data, status, closing FROM placet_requests WHERE id = ?;
+
+-- name: requests
+-- A page of questions, oldest first; `{filters}` are the conditions of the query.
+SELECT ordinal, data, status, closing FROM placet_requests
+WHERE ordinal > :after {filters}
+ORDER BY ordinal LIMIT :limit;
+
+-- name: requests_of_run
+-- The same for one run: they are few.
+SELECT ordinal, data, status, closing FROM placet_requests
+WHERE run = (SELECT number FROM placet_runs WHERE id = :run_id) AND ordinal > :after {filters}
+ORDER BY ordinal LIMIT :limit;
+
+-- name: runs
+-- A page of runs, newest first; `{filters}` are the conditions of the query.
+SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
+       owner IS NOT NULL AND lease_until > :now, news_at IS NOT NULL, takeovers, parked, wake_at
+FROM placet_runs
+WHERE number < :before AND length > 0 {filters}
+ORDER BY number DESC LIMIT :limit;
+
+-- name: run
+-- One run.
+SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
+       owner IS NOT NULL AND lease_until > :now, news_at IS NOT NULL, takeovers, parked, wake_at
+FROM placet_runs
+WHERE id = :id AND length > 0;
+
+-- name: runnable
+-- Runs with news, or whose time has come, that nobody drives; those that have waited longest first.
+SELECT id FROM (
+    SELECT * FROM (
+        SELECT id, news_at AS since FROM placet_runs
+        WHERE news_at IS NOT NULL AND lease_until <= :clock AND NOT parked AND length > 0
+        ORDER BY news_at LIMIT :limit
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT id, wake_at AS since FROM placet_runs
+        WHERE wake_at <= :now AND news_at IS NULL AND lease_until <= :clock AND NOT parked AND length > 0
+        ORDER BY wake_at LIMIT :limit
+    )
+)
+ORDER BY since LIMIT :limit;
+
+-- name: park
+-- Nobody drives it until an operator says so; or again, with its take-overs forgotten.
+UPDATE placet_runs SET parked = ?, takeovers = CASE WHEN ? THEN takeovers ELSE 0 END WHERE id = ?;
+
+-- name: feed
+-- What was written after a place in the feed, in order.
+SELECT l.sequence, r.id, l.position, l.text
+FROM placet_lines l JOIN placet_runs r ON r.number = l.run
+WHERE l.sequence > ? ORDER BY l.sequence LIMIT ?;
+
+-- name: last_sequence
+-- Where the feed ends.
+SELECT coalesce(max(sequence), 0) FROM placet_lines;
+
+-- name: delete_lines
+-- A run's log.
+DELETE FROM placet_lines WHERE run = ?;
+
+-- name: delete_requests
+-- A run's questions.
+DELETE FROM placet_requests WHERE run = ?;
+
+-- name: delete_run
+-- A run's row.
+DELETE FROM placet_runs WHERE number = ?;
+
+-- name: ended_before
+-- Runs that ended before a time and that nobody drives.
+SELECT number FROM placet_runs
+WHERE ended_at < ? AND (owner IS NULL OR lease_until <= ?)
+ORDER BY ended_at LIMIT ?;
+
+-- name: delete_unbegun
+-- Leases of runs that never began, and whose drivers are gone.
+DELETE FROM placet_runs WHERE status = 'unbegun' AND lease_until <= ?;

@@ -1,0 +1,339 @@
+"""A PostgreSQL that goes away, answers that are lost, and what other transactions do to the feed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import psycopg
+import pytest
+
+from placet import events as e
+from placet.errors import StoreError
+from placet.stores import postgres as module
+from placet.stores.postgres import PostgresStore
+from placet.testing.desk_contracts import Driver, Story, until, within
+from tests.support.postgres import PostgresServer
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.new_database()
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[PostgresStore]:
+    async with PostgresStore(url) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[PostgresServer]:
+    """One that may be stopped: it has a disk that keeps what it was told to."""
+    server = PostgresServer(fsync="on", full_page_writes="on")
+    yield server
+    server.close()
+
+
+# -- a database that goes away ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+async def test_work_goes_on_by_itself_when_the_server_was_away_and_nothing_that_was_confirmed_is_lost(
+    own_server: PostgresServer, how: str
+) -> None:
+    async with PostgresStore(own_server.new_database()) as store:
+        story = Story()
+        await story.begin(store)
+        going_down = own_server.stop if how == "stop" else own_server.kill
+        await asyncio.to_thread(going_down)
+        waiting = [asyncio.ensure_future(story.tell(store, e.TurnLimitSet(3))), asyncio.ensure_future(store.holds())]
+        await asyncio.sleep(0.1)
+        assert not any(task.done() for task in waiting)
+        await asyncio.to_thread(own_server.start)
+        await within(asyncio.gather(*waiting))
+
+        stored = await store.load(story.id)
+        assert stored is not None
+        assert stored.log is not None
+        assert stored.log.lines == story.log.lines
+
+
+async def test_a_server_that_stays_away_is_an_error_of_the_store(own_server: PostgresServer) -> None:
+    async with PostgresStore(own_server.new_database(), patience=0.2) as store:
+        await asyncio.to_thread(own_server.stop)
+        try:
+            with pytest.raises(StoreError, match="PostgreSQL cannot be reached"):
+                await within(store.load("run_x"))
+        finally:
+            await asyncio.to_thread(own_server.start)
+        assert await within(store.load("run_x")) is None
+
+
+async def test_leases_outlive_a_lost_connection(url: str) -> None:
+    async with PostgresStore(url, lease_ttl=0.6) as store:
+        driver = Driver()
+        lease = await store.lease("run_x", driver)
+        granted = lease.live_until
+        await until(lambda: _has_moved(lease, granted))
+        await asyncio.to_thread(_disconnect_all, url)
+        before = lease.live_until
+
+        await until(lambda: _has_moved(lease, before))
+
+
+async def test_whoever_listens_hears_again_after_a_lost_connection(store: PostgresStore, url: str) -> None:
+    story = Story()
+    await story.begin(store)
+    waiting = asyncio.ensure_future(store.wait_for_news(await _end_of_feed(store), 10.0))
+    await asyncio.sleep(0.1)
+    await asyncio.to_thread(_disconnect_all, url)
+    await story.tell(store, e.TurnLimitSet(3))
+
+    assert await within(waiting)
+
+
+async def test_a_wrong_database_is_said_at_once(postgres: PostgresServer) -> None:
+    began = time.monotonic()
+    with pytest.raises(StoreError, match="check the store's URL"):
+        await PostgresStore(postgres.url("nowhere")).load("run_x")
+
+    assert time.monotonic() - began < 10
+
+
+async def test_a_read_only_server_is_named(url: str) -> None:
+    async with PostgresStore(url):
+        pass
+
+    read_only = PostgresStore(url + "&options=-c%20default_transaction_read_only%3Don")
+    with pytest.raises(StoreError, match="read-only"):
+        await Story().begin(read_only)
+    await read_only.close()
+
+
+# -- answers that are lost -------------------------------------------------------------------------------------------
+
+
+class LosesAnswers:
+    """Breaks the connection after the next append was done, before anybody hears of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lost = 0
+        execute = psycopg.AsyncConnection.execute
+
+        async def cut(db, query, params=None, **options):  # type: ignore[no-untyped-def]
+            cursor = await execute(db, query, params, **options)
+            if self.lost == 0 and query in (module.SQL["append"], module.SQL["lease"]):
+                self.lost += 1
+                db.pgconn.finish()
+                raise psycopg.OperationalError("server closed the connection unexpectedly")
+            return cursor
+
+        monkeypatch.setattr(psycopg.AsyncConnection, "execute", cut)
+
+
+async def test_an_append_whose_answer_was_lost_is_written_once(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = Story()
+    await story.begin(store)
+    cutting = LosesAnswers(monkeypatch)
+    await within(story.tell(store, e.TurnLimitSet(3)))
+
+    stored = await store.load(story.id)
+    assert cutting.lost == 1
+    assert stored is not None
+    assert stored.log is not None
+    assert stored.log.lines == story.log.lines
+
+
+async def test_a_lease_whose_answer_was_lost_is_had(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    cutting = LosesAnswers(monkeypatch)
+    driver, story = Driver(), Story()
+    lease = await within(store.lease(story.id, driver))
+    await story.begin(store, lease)
+
+    row = await store.run(story.id)
+    assert cutting.lost == 1
+    assert row is not None
+    assert (row.is_driven, row.takeovers) == (True, 0)
+
+
+async def test_a_lease_that_nobody_waits_for_any_more_is_nobody_s(url: str) -> None:
+    async with PostgresStore(url, lease_ttl=3600) as store:
+        driver = Driver()
+        for pause in (0.0, 0.001, 0.002, 0.005):
+            taking = asyncio.ensure_future(store.lease("run_x", driver))
+            await asyncio.sleep(pause)
+            taking.cancel()
+            await asyncio.wait([taking])
+            if not taking.cancelled():
+                await store.release(taking.result(), 0)
+
+        async def is_free() -> bool:
+            row = await asyncio.to_thread(_one, url, "SELECT count(*) FROM placet_runs WHERE owner IS NOT NULL")
+            return row == 0
+
+        await until(is_free)
+
+
+# -- the feed --------------------------------------------------------------------------------------------------------
+
+
+async def test_the_feed_never_passes_by_an_append_that_is_still_being_committed(store: PostgresStore, url: str) -> None:
+    slow, fast, first = Story(), Story(), Story()
+    await first.begin(store)
+    begun = await _end_of_feed(store)
+    async with await psycopg.AsyncConnection.connect(url) as other:
+        await _append_without_commit(other, slow)
+        await fast.begin(store)
+        held_back, is_news = await store.feed(begun), await store.wait_for_news(begun, 0.1)
+        end = await store.latest_sequence()
+        await other.commit()
+
+    told = [entry.run_id for entry in await store.feed(begun)]
+    assert (held_back, is_news, end) == ([], False, begun)
+    assert sorted(told) == sorted([slow.id, fast.id])
+
+
+async def test_a_reader_that_follows_the_feed_of_many_writers_misses_nothing(url: str) -> None:
+    async with PostgresStore(url, connections=8) as store:
+        stories = [Story() for _ in range(8)]
+        seen: list[tuple[str, int]] = []
+
+        async def follow() -> None:
+            after = 0
+            while len(seen) < 8 * 10:
+                await store.wait_for_news(after, 5.0)
+                for entry in await store.feed(after, limit=7):
+                    after = entry.sequence
+                    seen.append((entry.run_id, entry.position))
+
+        async def write(story: Story) -> None:
+            await story.begin(store)
+            for number in range(9):
+                await story.tell(store, e.TurnLimitSet(number))
+
+        await within(asyncio.gather(follow(), *(write(story) for story in stories)))
+        assert sorted(seen) == sorted((story.id, position) for story in stories for position in range(10))
+
+
+async def test_news_of_another_process_come_without_waiting_for_the_next_look(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 3600.0)
+    async with PostgresStore(url) as store, PostgresStore(url) as other:
+        story = Story()
+        await story.begin(other)
+        waiting = asyncio.ensure_future(store.wait_for_news(await _end_of_feed(store), 3600.0))
+        await until(lambda: _is_listening(url))
+        await story.tell(other, e.TurnLimitSet(3))
+
+        assert await within(waiting)
+
+
+async def test_the_feed_goes_on_upwards_in_a_server_that_counts_from_lower_numbers(url: str) -> None:
+    async with PostgresStore(url) as store:
+        await Story().begin(store)
+    await asyncio.to_thread(_run, url, "UPDATE placet_lines SET sequence = 2^60")  # from a server with a long life
+
+    async with PostgresStore(url) as store:
+        story = Story()
+        await story.begin(store)
+        await until(lambda: _feed_has(store, 2))
+        assert [entry.run_id for entry in await store.feed(2**60)] == [story.id]
+
+
+# -- event loops, processes ------------------------------------------------------------------------------------------
+
+
+def test_a_store_belongs_to_one_event_loop_at_a_time_and_says_so(url: str) -> None:
+    store, stories = PostgresStore(url), [Story(), Story()]
+    for story in stories:
+        asyncio.run(story.begin(store))
+
+    async def from_two_at_once() -> str:
+        await store.load("run_x")
+        with pytest.raises(StoreError) as caught:
+            await asyncio.to_thread(asyncio.run, store.load("run_x"))
+        await store.close()
+        return caught.value.message
+
+    assert "one event loop" in asyncio.run(from_two_at_once())
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # newer Pythons warn of what is tested here
+def test_a_child_process_connects_anew_and_leaves_its_parent_in_peace(url: str) -> None:
+    store, story = PostgresStore(url), Story()
+
+    async def use() -> int:
+        await Story().begin(store)
+        await store.close()
+        return 0
+
+    async def fork_in_between() -> int:
+        await story.begin(store)
+        status = await _forked(use)
+        await story.tell(store, e.TurnLimitSet(3))
+        await store.close()
+        return status
+
+    assert asyncio.run(fork_in_between()) == 0
+
+
+async def _forked(use) -> int:  # type: ignore[no-untyped-def]
+    def fork() -> int:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(asyncio.run(use()))
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    return await asyncio.to_thread(fork)
+
+
+# -- what these need -------------------------------------------------------------------------------------------------
+
+
+async def _has_moved(lease, since: float) -> bool:  # type: ignore[no-untyped-def]
+    return bool(lease.live_until > since)
+
+
+async def _feed_has(store: PostgresStore, count: int) -> bool:
+    return len(await store.feed(0)) == count
+
+
+async def _is_listening(url: str) -> bool:
+    sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+    return await asyncio.to_thread(_one, url, sql) == 1
+
+
+async def _end_of_feed(store: PostgresStore) -> int:
+    await until(lambda: _feed_has(store, 1))
+    return (await store.feed(0))[-1].sequence
+
+
+async def _append_without_commit(db, story: Story) -> None:  # type: ignore[no-untyped-def]
+    from placet.stores.writing import append_of
+
+    line = story.line(e.RunStarted("Clerk", "hello", 10))
+    given = module._parameters(append_of(None, story.log, [line], story.run)) | {"again": False}
+    await db.execute(module.SQL["append"], given)
+
+
+def _run(url: str, sql: str) -> None:
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute(sql.encode())
+
+
+def _one(url: str, sql: str) -> object:
+    with psycopg.connect(url, autocommit=True) as db:
+        row = db.execute(sql.encode()).fetchone()
+        assert row is not None
+        return row[0]
+
+
+def _disconnect_all(url: str) -> None:
+    sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+    _run(url, sql + " AND pid <> pg_backend_pid()")
