@@ -6,9 +6,10 @@ import json
 
 import httpx2 as httpx  # what the client library speaks through
 import openai
+import pydantic
 import pytest
 
-from placet import Agent, RequestNotTaken, Runner, function_tool
+from placet import Agent, ModelSettings, RequestNotTaken, Runner, function_tool
 from tests.docs.pages import DOCS, blocks_of
 
 PAGE = DOCS / "porting.md"
@@ -64,6 +65,28 @@ async def test_the_adapter_on_the_page_drives_a_run_on_the_real_client_library()
     assert result.context_wrapper.usage.total_tokens == 14
     assert seen[1]["input"] == [{"type": "function_call_output", "call_id": "c1", "output": "3"}]
     assert seen[1]["previous_response_id"] == "resp_1"
+
+
+async def test_the_adapter_on_the_page_passes_on_the_output_schema_and_the_common_settings() -> None:
+    class Verdict(pydantic.BaseModel):
+        fair: bool
+
+    text = {"type": "output_text", "text": '{"fair": true}', "annotations": []}
+    message = {"type": "message", "id": "m_1", "role": "assistant", "status": "completed", "content": [text]}
+    seen: list[dict[str, object]] = []
+    model = model_of_the_page([a_response("resp_1", [message])], seen)
+    settings = ModelSettings(temperature=0.5, max_tokens=7, tool_choice="auto", store=False)
+    agent = Agent(name="A", model=model, model_settings=settings, output_type=Verdict)
+    result = await Runner.run(agent, "Is it fair?")
+
+    assert result.final_output == Verdict(fair=True)
+    assert seen[0]["text"]["format"]["schema"]["required"] == ["fair"]
+    assert [seen[0][name] for name in ("temperature", "max_output_tokens", "tool_choice", "store")] == [
+        0.5,
+        7,
+        "auto",
+        False,
+    ]
 
 
 async def test_the_adapter_on_the_page_tells_a_refused_request_from_a_lost_one() -> None:

@@ -25,7 +25,11 @@ class Command:
     summary: str
 
 
-COMMANDS = (Command("demo", "placet.cli.demo", "an agent works and pauses; you decide, and the run goes on"),)
+COMMANDS = (
+    Command("demo", "placet.cli.demo", "an agent works and pauses; you decide, and the run goes on"),
+    Command("doctor", "placet.cli.doctor", "which waiting runs cannot go on with today's code"),
+    Command("audit", "placet.cli.audit", "check that the logs are whole"),
+)
 
 DESCRIPTION = """\
 Placet runs agents whose tool calls wait for a person's yes where they matter,

@@ -26,7 +26,7 @@ async def run_nested(frame: Frame, job: Job, tool: AgentTool) -> Json | None:
     if is_new:
         _begin(frame, job, tool)
     child = _child_frame(frame, job, tool)
-    async with _told_to(tool, child):
+    async with _told_to(tool, child, is_new=is_new):
         if is_new and child.all_hooks:
             await child.journal.commit()
             for hooks in child.all_hooks:
@@ -93,7 +93,7 @@ def nested_result(child: Frame) -> RunResult:
 
 
 @asynccontextmanager
-async def _told_to(tool: AgentTool, child: Frame) -> AsyncIterator[None]:
+async def _told_to(tool: AgentTool, child: Frame, *, is_new: bool) -> AsyncIterator[None]:
     """While the child runs, tell `on_stream` what happens in it."""
     listener = tool.on_stream
     if listener is None:
@@ -105,7 +105,8 @@ async def _told_to(tool: AgentTool, child: Frame) -> AsyncIterator[None]:
         lambda local: pending_item(child.journal.run, local, child.run_id, child.graph),
         child.path,
     )
-    feed.catch_up(child.run)
+    if not is_new:
+        feed.catch_up(child.run)
     child.feed = feed
     child.journal.subscribers.append(feed.publish)
 

@@ -1,0 +1,52 @@
+"""What commands over a store share: which agents, which store, and how to say so."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from placet.agent import Agent
+from placet.cli.exit_codes import WrongUsage
+from placet.ports import DeskStore
+from placet.stores.opening import open_store
+
+DEFAULT_STORE = "sqlite:///placet.db"
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--store",
+        default=os.environ.get("PLACET_STORE", DEFAULT_STORE),
+        metavar="URL",
+        help="sqlite:///file.db or postgresql://…\n(default: $PLACET_STORE, or sqlite:///placet.db)",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line, for programs")
+
+
+def store_of(options: argparse.Namespace) -> DeskStore:
+    return open_store(str(options.store))
+
+
+def agents_of(place: str) -> list[Agent[Any]]:
+    """The agents behind `module:name`: an Agent, or a list of them. The current directory is looked at first."""
+    module_name, colon, attribute = place.partition(":")
+    if not colon or not attribute:
+        raise WrongUsage(f"{place!r} is not module:name, such as shop.agents:all_agents.")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except ModuleNotFoundError as error:
+        raise WrongUsage(f"there is no module {error.name!r} here: run this where the code is.") from error
+    except AttributeError as error:
+        raise WrongUsage(f"module {module_name!r} has no {attribute!r}.") from error
+    agents = [found] if isinstance(found, Agent) else list(found)
+    if not agents or not all(isinstance(agent, Agent) for agent in agents):
+        raise WrongUsage(f"{place} is neither an Agent nor a list of Agents.")
+    return agents

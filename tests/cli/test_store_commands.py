@@ -1,0 +1,120 @@
+"""`placet doctor` and `placet audit` on a real store file, as real processes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from pathlib import Path
+
+import pytest
+
+from placet import Agent, function_tool
+from placet.desk import Desk
+from placet.testing import ScriptedModel, function_call
+from tests.cli.running import placet
+
+AGENTS = """
+from placet import Agent, function_tool
+
+@function_tool(needs_approval=True)
+async def {tool}({parameters}) -> str:
+    return "done"
+
+agents = [Agent(name="{agent}", tools=[{tool}])]
+"""
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> str:
+    """A store with one run that waits for a refund."""
+
+    @function_tool(needs_approval=True)
+    async def refund(order: str) -> str:
+        return "done"
+
+    call = function_call("refund", {"order": "7"}, call_id="c1")
+    support = Agent(name="Support", tools=[refund], model=ScriptedModel([[call]]))
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    async with Desk(url, agents=[support]) as desk:
+        run = await desk.start("Support", "refund order 7")
+        await desk.wait(run.id, until="paused", timeout=20)
+    return url
+
+
+def write_agents(folder: Path, *, tool: str = "refund", parameters: str = "order: str", agent: str = "Support") -> None:
+    text = AGENTS.format(tool=tool, parameters=parameters, agent=agent)
+    (folder / "shop_agents.py").write_text(text, encoding="utf-8")
+
+
+def test_the_doctor_finds_nothing_where_the_code_is_what_it_was(store: str, tmp_path: Path) -> None:
+    write_agents(tmp_path)
+
+    found = placet("doctor", "shop_agents:agents", "--store", store, cwd=tmp_path)
+
+    assert (found.returncode, found.stdout) == (0, "1 runs looked at: 0 cannot go on, 0 will be asked about anew.\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "codes", "exit_code"),
+    [
+        ({"tool": "pay_back"}, ["tool_gone"], 1),
+        ({"agent": "Helpdesk"}, ["agent_gone"], 1),
+        ({"parameters": "order: int, cents: int"}, ["schema_changed", "arguments_invalid"], 1),
+        ({"parameters": "order: str, note: str = ''"}, ["schema_changed"], 0),
+    ],
+    ids=["tool gone", "agent renamed", "arguments no longer fit", "schema changed"],
+)
+def test_the_doctor_says_what_changed(
+    store: str, tmp_path: Path, change: dict[str, str], codes: list[str], exit_code: int
+) -> None:
+    write_agents(tmp_path, **change)
+
+    found = placet("doctor", "shop_agents:agents", "--store", store, "--json", cwd=tmp_path)
+    [examined] = [json.loads(line) for line in found.stdout.splitlines()]
+
+    assert [finding["code"] for finding in examined["findings"]] == codes
+    assert found.returncode == exit_code
+
+
+def test_agents_that_are_not_there_are_wrong_usage(store: str, tmp_path: Path) -> None:
+    found = placet("doctor", "no_such_module:agents", "--store", store, cwd=tmp_path)
+
+    assert found.returncode == 2
+    assert "no_such_module" in found.stderr
+
+
+def test_whole_logs_are_whole(store: str, tmp_path: Path) -> None:
+    found = placet("audit", "verify", "--store", store, cwd=tmp_path)
+
+    assert (found.returncode, found.stdout) == (0, "1 runs checked, 0 not whole.\n")
+
+
+def forge(url: str, old: bytes, new: bytes) -> None:
+    """Change a line as somebody would who knows how the store checks its disk."""
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as database:
+        rows = database.execute("SELECT sequence, text FROM placet_lines").fetchall()
+        [(sequence, text)] = [(number, line) for number, line in rows if old in line]
+        forged = text.replace(old, new)
+        database.execute(
+            "UPDATE placet_lines SET text = ?, checksum = ? WHERE sequence = ?", (forged, zlib.crc32(forged), sequence)
+        )
+
+
+def test_a_changed_line_is_found_by_the_chain(store: str, tmp_path: Path) -> None:
+    forge(store, b"refund order 7", b"refund order 8")
+
+    found = placet("audit", "verify", "--store", store, cwd=tmp_path)
+
+    assert found.returncode == 1
+    assert "altered" in found.stdout
+
+
+def test_a_run_that_is_gone_is_found_by_a_head_that_was_kept(store: str, tmp_path: Path) -> None:
+    heads = placet("audit", "head", "--store", store, cwd=tmp_path).stdout
+    (tmp_path / "heads.txt").write_text(heads + "run_gone 3 abcdef\n", encoding="utf-8")
+
+    found = placet("audit", "verify", "--store", store, "--head", "heads.txt", cwd=tmp_path)
+
+    assert found.returncode == 1
+    assert found.stdout.splitlines()[0].startswith("✗ run_gone  missing")
