@@ -307,8 +307,10 @@ class DriveObserver(Protocol):
 class Observer(Protocol):
     """Watches runs: tracing, metrics. It decides nothing, and an error in it is its own."""
 
-    def drive_began(self, run_id: str, before: Sequence[tuple[float, Sequence[AnyFact]]]) -> DriveObserver:
-        """A drive begins. `before` is the log so far, with times: empty for a new run."""
+    def drive_began(
+        self, run_id: str, before: Sequence[tuple[float, Sequence[AnyFact]]], metadata: Mapping[str, str]
+    ) -> DriveObserver:
+        """A drive begins. `before` is the log so far, with times: empty for a new run. `metadata` is the caller's."""
         ...
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from placet.clock import SYSTEM_CLOCK, Clock
@@ -90,6 +90,8 @@ class RunConfig:
     """How many bodies of one turn run at the same time; None: all."""
     observers: Sequence[Observer] = ()
     """Who watches: tracing, metrics. Without any, watching costs nothing."""
+    trace_metadata: Mapping[str, str] = field(default_factory=dict)
+    """Words of yours about this run (a tenant, a ticket), given to the observers: tracing puts them on its spans."""
     limits: Limits = Limits()
     clock: Clock = SYSTEM_CLOCK
 

@@ -358,7 +358,7 @@ async def _drive(frame: Frame, order: Order, *, is_new: bool) -> None:
 
 def _begin_watching(frame: Frame) -> None:
     if frame.config.observers:
-        frame.watch = Watch(frame.run_id, frame.config.observers, frame.journal.log)
+        frame.watch = Watch(frame.run_id, frame.config.observers, frame.journal.log, frame.config.trace_metadata)
         frame.journal.subscribers.append(frame.watch.on_facts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TypeVar
 
@@ -18,9 +18,9 @@ V = TypeVar("V")
 class Watch:
     """The observers of one drive."""
 
-    def __init__(self, run_id: str, observers: Sequence[Observer], log: Log) -> None:
+    def __init__(self, run_id: str, observers: Sequence[Observer], log: Log, metadata: Mapping[str, str]) -> None:
         before = [(record.at, record.facts) for record in read_lines(log.lines)]
-        begun = (self._guarded(lambda each=each: each.drive_began(run_id, before)) for each in observers)  # type: ignore[misc]
+        begun = (self._guarded(lambda each=each: each.drive_began(run_id, before, metadata)) for each in observers)  # type: ignore[misc]
         self._observers: list[DriveObserver] = [each for each in begun if each is not None]
 
     def on_facts(self, at: float, facts: Sequence[AnyFact]) -> None:

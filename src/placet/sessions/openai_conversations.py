@@ -182,7 +182,8 @@ def _default_client() -> AsyncOpenAI:
             "OpenAIConversationsSession needs an extra that is not installed: pip install 'placet[openai]'."
         ) from error
     try:
-        return AsyncOpenAI()
+        # No connection outlives its request, and so none outlives its event loop: `run_sync` opens a loop for each run.
+        return AsyncOpenAI(default_headers={"Connection": "close"})
     except OpenAIError as error:
         raise UserError(
             "OpenAIConversationsSession needs a key: set OPENAI_API_KEY, or pass openai_client=AsyncOpenAI(api_key=…)."

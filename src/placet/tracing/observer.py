@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
 from opentelemetry.trace import Tracer, TracerProvider, get_tracer_provider
@@ -51,10 +52,14 @@ class OpenTelemetryTracing:
             attributes=dict(attributes or {}),
         )
 
-    def drive_began(self, run_id: str, before: Sequence[tuple[float, Sequence[AnyFact]]]) -> DriveObserver:
+    def drive_began(
+        self, run_id: str, before: Sequence[tuple[float, Sequence[AnyFact]]], metadata: Mapping[str, str]
+    ) -> DriveObserver:
         try:
             tracer, ids = _with_derived_ids(self._current_tracer(), run_id)
-            return DriveTrace(tracer, ids, self._settings, run_id, before)
+            words = {f"placet.metadata.{name}": text for name, text in metadata.items()}
+            settings = replace(self._settings, attributes={**self._settings.attributes, **words})
+            return DriveTrace(tracer, ids, settings, run_id, before)
         except Exception as error:  # noqa: BLE001  # it must not touch the run
             report(run_id, error)
             return _Silent()
