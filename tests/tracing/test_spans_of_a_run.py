@@ -402,9 +402,9 @@ async def test_an_agent_is_named_by_the_last_step_of_its_address(traces: Traces)
 
 
 async def test_words_of_the_caller_about_a_run_are_on_all_of_its_spans(traces: Traces) -> None:
-    agent = scripted([answer(call("look", "c1")), DONE], tool())
+    agent = scripted([answer(call("look", "c1")), answer(*DONE)], tool())
 
     await Runner.run(agent, "go", run_config=traces.config(config={"trace_metadata": {"tenant": "acme"}}))
 
-    assert len(traces.spans()) == 4
-    assert all(attributes(span)["placet.metadata.tenant"] == "acme" for span in traces.spans())
+    assert len(traces.spans) == 4
+    assert all(attributes(span)["placet.metadata.tenant"] == "acme" for span in traces.spans)
