@@ -93,6 +93,11 @@ class OpenAIConversationsSession:
     def session_id(self) -> str:
         return self._conversation_id if self._conversation_id is not None else self._stand_in
 
+    @staticmethod
+    def keeps(item: JsonObject) -> bool:
+        """Whether the server can keep this item: `add_items` leaves out those that it cannot."""
+        return item.get("type") != "reasoning" or bool(item.get("id") or item.get("encrypted_content"))
+
     async def get_items(self, limit: int | None = None) -> list[JsonObject]:
         if limit is None:
             return [_as_input(item) async for item in self._stored("asc")]
@@ -101,7 +106,7 @@ class OpenAIConversationsSession:
 
     async def add_items(self, items: Sequence[JsonObject]) -> None:
         """In the given order, some at a time: if it fails, the conversation holds a beginning of them."""
-        kept = [_as_input(plain_item(item)) for item in items if _can_be_kept(item)]
+        kept = [_as_input(plain_item(item)) for item in items if self.keeps(item)]
         conversation = await self._opened()
         create = self._client.with_options(max_retries=0).conversations.items.create
         for start in range(0, len(kept), _ITEMS_PER_REQUEST):
@@ -207,10 +212,6 @@ def _wait_after(error: RateLimitError, refusals: int) -> float:
         with contextlib.suppress(KeyError, ValueError):
             return min(max(float(headers[header]) * unit, 0.0), _LONGEST_WAIT)
     return min(0.5 * 2.0**refusals, _LONGEST_WAIT)
-
-
-def _can_be_kept(item: JsonObject) -> bool:
-    return item.get("type") != "reasoning" or bool(item.get("id") or item.get("encrypted_content"))
 
 
 def _as_input(item: JsonObject) -> JsonObject:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from placet.testing.clock import ManualClock
 from placet.testing.contracts import StoreContract, ThreadedStoreContract
 from placet.testing.crashing import Crash, CrashingStore
+from placet.testing.model_contract import ModelContract
 from placet.testing.scripted import (
     ModelStep,
     RecordedCall,
@@ -19,6 +20,7 @@ __all__ = [
     "Crash",
     "CrashingStore",
     "ManualClock",
+    "ModelContract",
     "ModelStep",
     "RecordedCall",
     "ScriptedModel",
