@@ -79,6 +79,7 @@ from placet.tool import CannotTell, DidNotHappen, FunctionTool, Happened, Tool, 
 from placet.tracker import OpenAIServerConversationTracker
 
 if TYPE_CHECKING:
+    from placet.sessions.openai_conversations import OpenAIConversationsSession
     from placet.sessions.sqlite import SQLiteSession
 
 __version__ = "0.1.0"
@@ -87,11 +88,15 @@ set_default_store(MemoryStore())
 
 
 def __getattr__(name: str) -> Any:
-    """What needs a database driver is imported when it is used."""
+    """What needs a database driver or an SDK is imported when it is used."""
     if name == "SQLiteSession":
         from placet.sessions.sqlite import SQLiteSession
 
         return SQLiteSession
+    if name == "OpenAIConversationsSession":
+        from placet.sessions.openai_conversations import OpenAIConversationsSession
+
+        return OpenAIConversationsSession
     raise AttributeError(f"module 'placet' has no attribute {name!r}")
 
 
@@ -131,6 +136,7 @@ __all__ = [
     "ModelResponse",
     "ModelSettings",
     "NotPending",
+    "OpenAIConversationsSession",
     "OpenAIServerConversationTracker",
     "OtherItem",
     "OutputGuardrail",

@@ -269,6 +269,8 @@ class SessionWritten(Fact, frozen=True, tag="saved"):
     """They are in the session."""
 
     end: int
+    left_out: int = 0
+    """How many of them it could not keep."""
 
 
 class AgentChanged(Fact, frozen=True, tag="agent"):

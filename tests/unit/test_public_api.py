@@ -69,6 +69,7 @@ PINNED = [
     "ModelResponse",
     "ModelSettings",
     "NotPending",
+    "OpenAIConversationsSession",
     "OpenAIServerConversationTracker",
     "OtherItem",
     "OutputGuardrail",

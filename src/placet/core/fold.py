@@ -175,7 +175,7 @@ def _session_writing(run: RunFold, fact: e.SessionWriting) -> None:
 
 def _session_written(run: RunFold, fact: e.SessionWritten) -> None:
     _require_session(run, fact.end)
-    run.session_total += len(run.session_backlog) + fact.end - run.session_written
+    run.session_total += len(run.session_backlog) + fact.end - run.session_written - fact.left_out
     run.session_backlog = []
     run.session_written = fact.end
     run.session_writing = None

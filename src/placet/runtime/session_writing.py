@@ -51,7 +51,13 @@ async def write_session(frame: Frame) -> None:
         frame.note(SessionWriting(end))
         await frame.journal.commit()
         await session.add_items(items)
-        frame.note(SessionWritten(end))
+        frame.note(SessionWritten(end, len(items) - len(_kept(session, items))))
+
+
+def _kept(session: Session, items: list[JsonObject]) -> list[JsonObject]:
+    """The items that this session can keep: some services take not all kinds, and say so by a method `keeps`."""
+    keeps = getattr(session, "keeps", None)
+    return items if keeps is None else [item for item in items if keeps(item)]
 
 
 def _unwritten(run: RunFold, end: int) -> list[JsonObject]:
@@ -62,11 +68,12 @@ async def _finish_earlier_write(frame: Frame, session: Session) -> None:
     """A write was begun, and nobody noted its end: look how much of it is there, and write the rest."""
     run = frame.run
     assert run.session_writing is not None
-    meant = _unwritten(run, run.session_writing)
+    unwritten = _unwritten(run, run.session_writing)
+    meant = _kept(session, unwritten)
     there = _written_of(await _all_items(session), meant, run.session_total)
     if there < len(meant):
         await session.add_items(meant[there:])
-    frame.note(SessionWritten(run.session_writing))
+    frame.note(SessionWritten(run.session_writing, len(unwritten) - len(meant)))
     await frame.journal.commit()
 
 
