@@ -6,7 +6,7 @@ import pytest
 
 from placet import InMemorySession, SQLiteSession
 from placet.sessions.openai_conversations import OpenAIConversationsSession
-from tests.sessions.contract import SessionContract
+from placet.testing.session_contract import SessionContract
 
 
 class TestInMemorySession(SessionContract):

@@ -15,6 +15,7 @@ from placet.testing.scripted import (
     function_call,
     reasoning,
 )
+from placet.testing.session_contract import SessionContract
 
 __all__ = [
     "Crash",
@@ -24,6 +25,7 @@ __all__ = [
     "ModelStep",
     "RecordedCall",
     "ScriptedModel",
+    "SessionContract",
     "StoreContract",
     "ThreadedStoreContract",
     "assistant_message",
