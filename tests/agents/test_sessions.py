@@ -11,7 +11,9 @@ import pytest
 
 from placet import (
     Agent,
+    GuardrailFunctionOutput,
     InMemorySession,
+    InputGuardrailTripwireTriggered,
     MemoryStore,
     NotPending,
     RunConfig,
@@ -22,6 +24,7 @@ from placet import (
     StaleApproval,
     UserError,
     handoff,
+    input_guardrail,
 )
 from placet.testing import Crash, CrashingStore, function_call
 from tests.agents.scenes import (
@@ -638,3 +641,22 @@ async def test_a_session_that_holds_what_is_no_json_says_so(tmp_path):
     with pytest.raises(UserError, match="chat"):
         await go(agent, "hello", session=session)
     session.close()
+
+
+@pytest.mark.parametrize("mode", ["supersede", "queue"])
+async def test_a_message_for_a_run_that_waits_is_judged_like_any_input_and_refused_without_a_trace(mode):
+    @input_guardrail
+    async def no_threats(ctx, agent, given):
+        return GuardrailFunctionOutput(tripwire_triggered=given == "a threat")
+
+    traces, session = Traces(), InMemorySession("chat")
+    agent = scripted("A", [[call("pay", 1, "c1")], done()], traces.gated())
+    agent.input_guardrails.append(no_threats)
+    paused = await go(agent, "hi", session=session)
+
+    with pytest.raises(InputGuardrailTripwireTriggered):
+        await go(agent, "a threat", session=session, run_config=RunConfig(on_pending=mode))
+    result = await approve_all(agent, paused, session=session)
+
+    assert result.final_output == "done"
+    assert "user: a threat" not in texts(await session.get_items())

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from placet.codec import Json, NotPlain, plain
+from placet.codec import Json, JsonObject, NotPlain, plain
 from placet.context import ToolContext
 from placet.errors import (
     InputGuardrailTripwireTriggered,
@@ -46,6 +46,17 @@ async def judge_input(frame: Frame, guardrails: Sequence[InputGuardrail]) -> lis
 
 def _is_text(items: Sequence[Any]) -> bool:
     return len(items) == 1 and items[0].get("role") == "user" and isinstance(items[0].get("content"), str)
+
+
+async def judge_added_input(frame: Frame, items: list[JsonObject]) -> None:
+    """A new message for a run that waits is judged like any input. One that trips is refused, and the run waits on."""
+    own = frame.graph.at(frame.run.starting_agent).input_guardrails
+    guardrails = [*own, *frame.config.input_guardrails]
+    if not guardrails:
+        return
+    for record in await _ask(frame, guardrails, items[0]["content"] if _is_text(items) else items):
+        if record.tripped:
+            raise report_tripwire(record)
 
 
 class InputTripped(Exception):

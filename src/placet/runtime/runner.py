@@ -19,7 +19,7 @@ from placet.context import RunContextWrapper
 from placet.core.fold import as_items
 from placet.core.log import Log
 from placet.core.state import RunFold
-from placet.errors import SessionBusy, UserError
+from placet.errors import InputGuardrailTripwireTriggered, SessionBusy, UserError
 from placet.events import ContextSaved, RunStarted, TurnLimitSet
 from placet.ids import ROOT
 from placet.lifecycle import RunHooks
@@ -38,6 +38,7 @@ from placet.run_state import (
 from placet.runtime.defaults import default_store
 from placet.runtime.execute import supersede_calls
 from placet.runtime.frame import ErrorHandlers, Frame
+from placet.runtime.guarding import judge_added_input
 from placet.runtime.handing_over import check_handoffs, paired
 from placet.runtime.journal import Journal, fold_log
 from placet.runtime.loop import drive_safely
@@ -344,6 +345,9 @@ def _check_session(order: Order, run: RunFold) -> None:
 
 
 async def _drive(frame: Frame, order: Order, *, is_new: bool) -> None:
+    if order.behind_waiting is not None:
+        assert isinstance(order.input, RunState)
+        await judge_added_input(frame, order.input.pending_input)
     if order.behind_waiting == "queue":
         await frame.journal.commit()
         return
@@ -406,7 +410,7 @@ def _attach_state(error: BaseException, frame: Frame, given: RunState[Any] | Non
     if given is not None:
         frame.run.ledger.stage_again(new_words(given))
     state = result_of(frame).to_state()
-    if given is not None:
+    if given is not None and not isinstance(error, InputGuardrailTripwireTriggered):
         state.take_over_input(given)
     with contextlib.suppress(AttributeError):
         error.state = state  # type: ignore[attr-defined]  # PlacetError declares it; others may take it
