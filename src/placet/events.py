@@ -302,6 +302,13 @@ class CancelAsked(Fact, frozen=True, tag="cancel"):
     reason: str | None = None
 
 
+class ResumeAsked(Fact, frozen=True, tag="resume"):
+    """Somebody wants a run that an error stopped to be gone on with."""
+
+    by: str | None
+    at: float
+
+
 class RunCancelled(Fact, frozen=True, tag="cancelled"):
     """The end of a run that somebody cancelled."""
 
@@ -358,6 +365,7 @@ PlainFact: TypeAlias = (
     | HistoryRewritten
     | RunStopped
     | CancelAsked
+    | ResumeAsked
     | RunCancelled
     | ContextSaved
     | QuestionEscalated

@@ -321,8 +321,8 @@ class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
 
 
-Drive: TypeAlias = Callable[[str], Awaitable[None]]
-"""Drives one run as far as it goes; harmless for a run that has nothing to do or that somebody else drives."""
+Drive: TypeAlias = Callable[[str], Awaitable[bool]]
+"""Drives one run as far as it goes. False: nothing came of it (somebody else drives it, its code is not here)."""
 
 
 class Engine(Protocol):

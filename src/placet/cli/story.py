@@ -203,6 +203,7 @@ def _note(
     | e.AgentChanged
     | e.HistoryRewritten
     | e.CancelAsked
+    | e.ResumeAsked
     | e.RunStopped,
 ) -> Mark:
     match fact:
@@ -224,6 +225,8 @@ def _note(
             return Mark(at, "rewritten", "dim", f"the next agent reads {counted(len(fact.items), 'item')}")
         case e.CancelAsked():
             return Mark(fact.at, "cancel", "yellow", f"{_who(fact.by)} asked for it{_because(fact.reason)}")
+        case e.ResumeAsked():
+            return Mark(fact.at, "resume", "yellow", f"{_who(fact.by)} asked for it")
         case e.RunStopped():
             return Mark(at, "stopped", "red", f"{fact.code}: {fact.message}")
         case never:

@@ -130,6 +130,10 @@ def _cancel_asked(run: RunFold, fact: e.CancelAsked) -> None:
     run.cancel_asked = run.cancel_asked or fact
 
 
+def _resume_asked(run: RunFold, _fact: e.ResumeAsked) -> None:
+    run.stopped = None
+
+
 def _run_cancelled(run: RunFold, _fact: e.RunCancelled) -> None:
     if run.open_calls:
         raise IllegalTransition("A run cannot end while a call has no output.")
@@ -447,6 +451,7 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.HistoryRewritten: _history_rewritten,
     e.RunStopped: _run_stopped,
     e.CancelAsked: _cancel_asked,
+    e.ResumeAsked: _resume_asked,
     e.RunCancelled: _run_cancelled,
     e.ContextSaved: _context_saved,
     e.QuestionEscalated: _question_escalated,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -24,7 +25,7 @@ from placet.core.log import Log, read_line
 from placet.core.state import RunFold
 from placet.decisions import Grant, Word, facts_of_word, plain_object
 from placet.errors import NotPending, PositionConflict, RunFinished, StaleApproval, StoreError, UserError
-from placet.events import AnyFact, CancelAsked, GrantMade, InChild, RunStarted, Verdict
+from placet.events import AnyFact, CancelAsked, GrantMade, InChild, ResumeAsked, RunStarted, Verdict
 from placet.fleet.driving import ContextFactory, Contexts, RunDriver
 from placet.fleet.embedded import EmbeddedEngine
 from placet.ids import path_of
@@ -107,7 +108,8 @@ class Desk:
         self._contexts = Contexts(
             serializer=context_serializer, deserializer=context_deserializer, factory=context_factory
         )
-        self._config = run_config or RunConfig(clock=clock)
+        config = run_config or RunConfig()
+        self._config = config if clock is SYSTEM_CLOCK else dataclasses.replace(config, clock=clock)
         self._driver = RunDriver(self.store, agents, self._contexts, self._config)
         self._engine: Engine = engine or EmbeddedEngine(self.store, clock, limit=max_concurrent)
         self._runs = run
@@ -142,7 +144,9 @@ class Desk:
         if found is None:
             raise UserError(f"This desk has no agent '{agent}'. It has: {', '.join(self._driver.agents) or 'none'}.")
         log = new_log()
-        started = RunStarted(found.address, as_input(input), max_turns, context=self._contexts.dump(context), by=by)
+        started = RunStarted(
+            found.address, as_input(input), max_turns, context=self._contexts.dump_first(context), by=by
+        )
         await self.store.append(None, log, [log.next_line(self._now(), [started])], fold([started]))
         await self._engine.enqueue(log.run_id)
         return await self.get(log.run_id)
@@ -173,16 +177,22 @@ class Desk:
                     return _shown(row)
                 await self.store.wait_for_news(latest, 0.25)
 
-    async def resume(self, run_id: str) -> None:
+    async def resume(self, run_id: str, *, by: str | None = None) -> None:
         """Have a run that an error stopped, or that was parked, gone on with."""
         await self._row(run_id)
         await self.store.park(run_id, parked=False)
-        await self._engine.enqueue(run_id)
+
+        def ask(_log: Log, run: RunFold) -> list[AnyFact]:
+            return [] if run.has_ended else [ResumeAsked(by, self._now())]
+
+        await self._append(run_id, ask)
 
     async def cancel(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
         """End a run: each open call gets an output, then the run ends. What has happened has happened."""
 
         def ask(_log: Log, run: RunFold) -> list[AnyFact]:
+            if run.has_ended:
+                raise RunFinished(f"Run {run_id} has ended: there is nothing left to cancel.")
             return [] if run.cancel_asked is not None else [CancelAsked(by, self._now(), reason)]
 
         await self._append(run_id, ask)
@@ -192,7 +202,10 @@ class Desk:
 
     async def purge(self, ended_before: float) -> int:
         """Forget runs that ended before that time; how many."""
-        return await self.store.purge(ended_before)
+        forgotten = 0
+        while found := await self.store.purge(ended_before):
+            forgotten += found
+        return forgotten
 
     # -- deciding ---------------------------------------------------------------------------------------------------
 
@@ -319,6 +332,8 @@ class Desk:
         async def one(decision: Mapping[str, Any]) -> DeskRequest | Exception:
             given = dict(decision)
             try:
+                if "request_id" not in given or "verdict" not in given:
+                    raise UserError("Each decision has a request_id and a verdict.")
                 return await self.decide(given.pop("request_id"), given.pop("verdict"), **given)
             except (UserError, StaleApproval, RunFinished, StoreError) as error:
                 return error

@@ -60,14 +60,16 @@ async def heads(store: DeskStore) -> AsyncIterator[Head]:
 
 async def verify(store: DeskStore, kept: Iterable[Head] = ()) -> AsyncIterator[Verdict]:
     """Check every run in the store, and every head that was kept."""
-    by_run = {head.run_id: head for head in kept}
+    by_run: dict[str, list[Head]] = {}
+    for head in kept:
+        by_run.setdefault(head.run_id, []).append(head)
     async for run_id in _run_ids(store):
-        yield await _verdict(store, run_id, by_run.pop(run_id, None))
-    for head in by_run.values():
-        yield Verdict(run_id=head.run_id, verdict="missing", message="a head of it was kept, and the run is gone")
+        yield await _verdict(store, run_id, by_run.pop(run_id, []))
+    for run_id in by_run:
+        yield Verdict(run_id=run_id, verdict="missing", message="a head of it was kept, and the run is gone")
 
 
-async def _verdict(store: DeskStore, run_id: str, kept: Head | None) -> Verdict:
+async def _verdict(store: DeskStore, run_id: str, kept: list[Head]) -> Verdict:
     try:
         stored = await store.load(run_id)
         log = stored.log if stored is not None else None
@@ -77,11 +79,11 @@ async def _verdict(store: DeskStore, run_id: str, kept: Head | None) -> Verdict:
             return Verdict(run_id=run_id, verdict="altered", message="its lines do not give the head that is stored")
     except PlacetError as error:
         return Verdict(run_id=run_id, verdict="unreadable", message=str(error))
-    if kept is not None:
-        if len(log) < kept.length:
-            return Verdict(run_id=run_id, verdict="cut", message=f"it had {kept.length} lines and has {len(log)}")
-        if head_at(log, kept.length).hex() != kept.digest:
-            return Verdict(run_id=run_id, verdict="rewritten", message=f"its first {kept.length} lines were others")
+    for head in kept:
+        if len(log) < head.length:
+            return Verdict(run_id=run_id, verdict="cut", message=f"it had {head.length} lines and has {len(log)}")
+        if head_at(log, head.length).hex() != head.digest:
+            return Verdict(run_id=run_id, verdict="rewritten", message=f"its first {head.length} lines were others")
     return Verdict(run_id=run_id, verdict="whole")
 
 

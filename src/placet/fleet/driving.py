@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -9,8 +10,11 @@ from typing import Any, TypeAlias
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
 from placet.codec import JsonObject
+from placet.core.fold import fold
+from placet.core.log import Log
 from placet.core.state import RunFold
-from placet.errors import RunConflict, StateRefused, UserError
+from placet.errors import PlacetError, RunConflict, StateRefused, StoreError, UserError
+from placet.events import RunStopped
 from placet.ports import DeskStore
 from placet.run_config import RunConfig
 from placet.run_state import RunState
@@ -20,6 +24,9 @@ from placet.runtime.runner import Order, carry_out
 from placet.secrets import split_secrets, spoken
 
 logger = logging.getLogger("placet.fleet")
+
+MAX_TAKEOVERS = 10
+"""After so many drivers that died with a run, nobody drives it until an operator says so."""
 
 ContextFactory: TypeAlias = Callable[[str, JsonObject | None], Any | Awaitable[Any]]
 """Called with the run's id and its stored context whenever the run is driven: for what cannot be stored."""
@@ -41,10 +48,17 @@ class Contexts:
         self._deserializer = deserializer
         self._factory = factory
 
+    def dump_first(self, context: Any) -> JsonObject | None:
+        """What a run is started with: given to a factory too, whenever the run is driven."""
+        return None if context is None else self._dumped(context)
+
     def dump(self, context: Any) -> JsonObject | None:
-        """The context as it is stored; None: nothing of it is."""
+        """The context as it is stored when a drive ends; None: it is not, because a factory makes it each time."""
         if context is None or (self._factory is not None and self._serializer is None):
             return None
+        return self._dumped(context)
+
+    def _dumped(self, context: Any) -> JsonObject | None:
         value = self._serializer(context) if self._serializer is not None else context
         if not isinstance(value, Mapping):
             raise UserError(
@@ -60,6 +74,7 @@ class Contexts:
         return dict(kept) if isinstance(kept, dict) else None
 
     async def load(self, run_id: str, stored: JsonObject | None) -> Any:
+        stored = copy.deepcopy(stored)  # what tools change in it must not change what is known of the run
         if self._factory is not None:
             return await awaited(self._factory(run_id, stored))
         if stored is not None and self._deserializer is not None:
@@ -80,30 +95,62 @@ class RunDriver:
         self._contexts = contexts
         self._config = config
 
-    async def drive(self, run_id: str) -> None:
-        """As far as it goes. A run that somebody else drives, or whose code is not here, is left alone."""
+    async def drive(self, run_id: str) -> bool:
+        """As far as it goes. False: somebody else drives the run, its code is not here, or it could not be begun."""
         try:
-            stored = await self._store.load(run_id)
-            run = fold_log(stored.log) if stored is not None and stored.log is not None else None
-        except StateRefused as error:  # a fact that this version does not know: newer code will
-            logger.warning(
-                "run left to others", extra={"action": "run_unreadable", "run_id": run_id, "error": str(error)}
-            )
-            return
-        agent = self.agents.get(run.starting_agent) if run is not None else None
-        if stored is None or stored.log is None or run is None or agent is None or run.has_ended:
-            return
-        try:
-            await self._go_on(agent, RunState.of_run(AgentGraph(agent), stored.log, run, None, self._config.clock), run)
+            return await self._drive(run_id)
         except RunConflict:
             logger.info("run driven by others", extra={"action": "run_taken", "run_id": run_id})
+            return False
+        except (StateRefused, StoreError) as error:  # newer code may read it; a store that is away comes back
+            logger.warning("run left alone", extra={"action": "run_left", "run_id": run_id, "error": str(error)})
+            return False
         except Exception as error:  # noqa: BLE001  # one run's error must not stop the others; the log of the run has it
             logger.warning(
                 "run stopped", extra={"action": "run_stopped", "run_id": run_id, "error": type(error).__name__}
             )
+            return True
 
-    async def _go_on(self, agent: Agent[Any], state: RunState[Any], run: RunFold) -> None:
-        context = await self._contexts.load(state.run_id, run.context)
+    async def _drive(self, run_id: str) -> bool:
+        stored = await self._store.load(run_id)
+        if stored is None or stored.log is None:
+            return False
+        run = fold_log(stored.log)
+        agent = self.agents.get(run.starting_agent)
+        if agent is None or run.has_ended or await self._park_if_poisoned(run_id):
+            return False
+        try:
+            context = await self._contexts.load(run_id, run.context)
+        except Exception as error:
+            await self._note_stop(stored.log, run, error)
+            raise
+        state = RunState.of_run(AgentGraph(agent), stored.log, run, None, self._config.clock)
+        await self._go_on(agent, state, context)
+        return True
+
+    async def _park_if_poisoned(self, run_id: str) -> bool:
+        """A run that took too many drivers down waits for an operator: `desk.resume` gives it another chance."""
+        row = await self._store.run(run_id)
+        if row is None or row.takeovers < MAX_TAKEOVERS:
+            return False
+        await self._store.park(run_id, parked=True)
+        logger.error("run parked", extra={"action": "run_parked", "run_id": run_id, "takeovers": row.takeovers})
+        return True
+
+    async def _note_stop(self, log: Log, run: RunFold, error: Exception) -> None:
+        """The context could not be made: say so in the run's log, where people look."""
+        driver = _Attempt()
+        lease = await self._store.lease(log.run_id, driver)
+        try:
+            code = error.code if isinstance(error, PlacetError) else "context_failed"
+            stop = RunStopped(code, f"The run's context could not be made: {type(error).__name__}.")
+            line = log.next_line(round(self._config.clock.now(), 3), [stop])
+            fold([stop], into=run)
+            await self._store.append(lease, log, [line], run)
+        finally:
+            await self._store.release(lease, len(log) + 1)
+
+    async def _go_on(self, agent: Agent[Any], state: RunState[Any], context: Any) -> None:
         order = Order(
             agent=agent,
             input=state,
@@ -113,3 +160,9 @@ class RunDriver:
             save_context=self._contexts.dump,
         )
         await carry_out(order, None)
+
+
+class _Attempt:
+    """Stands for one attempt to drive a run: its lease lives as long as this does."""
+
+    __slots__ = ("__weakref__",)

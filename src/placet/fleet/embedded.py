@@ -4,35 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import time
 
 from placet.clock import Clock
+from placet.errors import StoreError
 from placet.ports import DeskStore, Drive, EngineHealth
 
 SWEEP_SECONDS = 1.0
 """How long a ring that was lost can go unnoticed: deadlines and runs of drivers that died are found by looking."""
 
 
+LEFT_ALONE_SECONDS = 5.0
+"""How long a run of which nothing came is left alone, so that it does not keep others from being driven."""
+
+logger = logging.getLogger("placet.fleet")
+
+
 class EmbeddedEngine:
+    """Looks for runs that have something to do when it is rung, and once a second anyway."""
+
     def __init__(self, store: DeskStore, clock: Clock, *, limit: int = 16) -> None:
         self._store = store
         self._clock = clock
         self._limit = limit
         self._driving: dict[str, asyncio.Task[None]] = {}
+        self._left_alone: dict[str, float] = {}
+        """Runs of which nothing came, and until when they are not tried again (on the monotonic clock)."""
         self._bell = asyncio.Event()
         self._is_serving = False
 
     async def enqueue(self, run_id: str) -> None:
         """Ring. What is to be done is in the store; the engine only looks sooner."""
+        self._left_alone.pop(run_id, None)
         self._bell.set()
 
     async def serve(self, drive: Drive) -> None:
         self._is_serving = True
         try:
             while True:
-                await self._start_runnable(drive)
-                self._bell.clear()
+                self._bell.clear()  # before the look: a ring during it is heard after it
+                try:
+                    await self._start_runnable(drive)
+                except StoreError as error:  # a store that is away comes back
+                    logger.warning("store away", extra={"action": "store_away", "error": str(error)})
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._bell.wait(), SWEEP_SECONDS)
+                    async with asyncio.timeout(SWEEP_SECONDS):  # wait_for would swallow a cancellation with the ring
+                        await self._bell.wait()
         finally:
             self._is_serving = False
             await self._stop()
@@ -41,16 +59,20 @@ class EmbeddedEngine:
         return EngineHealth(is_serving=self._is_serving, driving=len(self._driving), limit=self._limit)
 
     async def _start_runnable(self, drive: Drive) -> None:
-        free = self._limit - len(self._driving)
-        if free <= 0:
+        if len(self._driving) >= self._limit:
             return
-        for run_id in await self._store.runnable(self._clock.now(), free + len(self._driving)):
-            if run_id not in self._driving and len(self._driving) < self._limit:
+        now = time.monotonic()
+        self._left_alone = {run_id: until for run_id, until in self._left_alone.items() if until > now}
+        look_at = self._limit + len(self._driving) + len(self._left_alone)
+        for run_id in await self._store.runnable(self._clock.now(), look_at):
+            is_free = run_id not in self._driving and run_id not in self._left_alone
+            if is_free and len(self._driving) < self._limit:
                 self._driving[run_id] = asyncio.create_task(self._drive(run_id, drive))
 
     async def _drive(self, run_id: str, drive: Drive) -> None:
         try:
-            await drive(run_id)
+            if not await drive(run_id):
+                self._left_alone[run_id] = time.monotonic() + LEFT_ALONE_SECONDS
         finally:
             del self._driving[run_id]
             self._bell.set()  # a place is free, and this run may have news

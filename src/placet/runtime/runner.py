@@ -214,9 +214,11 @@ async def _driven(
     try:
         await _drive(frame, order, is_new=is_new)
         await _save_context(frame, order)
-        while not await tenure.end_at(len(frame.journal.log)):  # somebody decided something at the last moment
+        # What an operator holds back is not done: such a run is given back as one that has something to do.
+        while not frame.set_aside and not await tenure.end_at(len(frame.journal.log)):  # decided at the last moment
             await frame.journal.refresh()
             await drive_safely(frame)
+            await _save_context(frame, order)
         return result_of(frame)
     except BaseException as raised:
         error = raised

@@ -491,6 +491,7 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.InputAdded,
         e.QuestionEscalated,
         e.RequestSettled,
+        e.ResumeAsked,
         e.RunForked,
         e.SessionWriting,
         e.SessionWritten,

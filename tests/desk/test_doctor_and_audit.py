@@ -1,0 +1,255 @@
+"""The deploy check finds what cannot go on before anybody says yes; the audit finds what was changed in secret."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placet import Agent, UserError, function_tool
+from placet.core.log import Log
+from placet.desk import Desk
+from placet.fleet.audit import Head, Verdict, head_at, heads, parse_heads, verify
+from placet.fleet.doctor import Finding, examine
+from placet.stores.sqlite import SQLiteStore
+from tests.desk.scenes import PATIENCE, Planned, Witness, paused, support
+from tests.desk.test_desk import office
+
+
+async def findings(path: Path, *agents: Agent[Any]) -> list[Finding]:
+    async with SQLiteStore(path) as store:
+        return [finding async for run in examine(store, agents) for finding in run.findings]
+
+
+async def waiting(path: Path, agent: Agent[Any]) -> str:
+    """The id of what a run of this agent asks."""
+    async with paused(Desk(f"sqlite:///{path}", agents=[agent]), agent.name) as (_, request):
+        return request.id
+
+
+async def test_todays_code_that_is_yesterdays_has_no_findings(tmp_path: Path, witness: Witness) -> None:
+    await waiting(tmp_path / "p.db", support(witness))
+    await waiting(tmp_path / "p.db", office(witness))
+
+    assert await findings(tmp_path / "p.db", support(witness), office(witness)) == []
+
+
+async def test_every_run_that_has_not_ended_is_looked_at(tmp_path: Path, witness: Witness) -> None:
+    await waiting(tmp_path / "p.db", support(witness))
+    async with Desk(f"sqlite:///{tmp_path / 'p.db'}", agents=[Agent("Talker", model=Planned())]) as desk:
+        run = await desk.start("Talker", "hello")
+        await desk.wait(run.id, timeout=PATIENCE)
+    async with SQLiteStore(tmp_path / "p.db") as store:
+        seen = [run.agent async for run in examine(store, [support(witness)])]
+
+    assert seen == ["Support"]
+
+
+async def test_a_tool_that_is_gone_is_found(tmp_path: Path, witness: Witness) -> None:
+    request = await waiting(tmp_path / "p.db", support(witness))
+    (found,) = await findings(tmp_path / "p.db", Agent("Support", model=Planned()))
+
+    assert (found.code, found.request_id, found.stops) == ("tool_gone", request, True)
+    assert "refund" in found.message
+
+
+async def test_a_tool_of_a_nested_agent_that_is_gone_is_found(tmp_path: Path, witness: Witness) -> None:
+    request = await waiting(tmp_path / "p.db", office(witness))
+    clerk = Agent("Clerk", model=Planned())
+    (found,) = await findings(tmp_path / "p.db", Agent("Office", tools=[clerk.as_tool("ask_clerk", "asks the clerk")]))
+
+    assert (found.code, found.request_id) == ("tool_gone", request)
+
+
+async def test_an_agent_that_was_renamed_is_found(tmp_path: Path, witness: Witness) -> None:
+    await waiting(tmp_path / "p.db", support(witness))
+    (found,) = await findings(tmp_path / "p.db", Agent("Helpdesk", tools=[witness.refund()]))
+
+    assert (found.code, found.stops) == ("agent_gone", True)
+    assert "'Support'" in found.message
+    assert "Helpdesk" in found.message
+
+
+async def test_a_nested_agent_that_was_renamed_is_found(tmp_path: Path, witness: Witness) -> None:
+    await waiting(tmp_path / "p.db", office(witness))
+    other = Agent("Somebody", tools=[witness.refund()])
+    found = await findings(tmp_path / "p.db", Agent("Office", tools=[other.as_tool("ask_clerk", "asks the clerk")]))
+
+    assert [each.code for each in found] == ["agent_gone"]
+
+
+async def test_a_new_version_of_a_tool_asks_anew_and_stops_nothing(tmp_path: Path, witness: Witness) -> None:
+    request = await waiting(tmp_path / "p.db", support(witness))
+    (found,) = await findings(tmp_path / "p.db", support(witness, version="2"))
+
+    assert (found.code, found.request_id, found.stops) == ("schema_changed", request, False)
+
+
+async def test_arguments_that_no_longer_fit_are_found(tmp_path: Path, witness: Witness) -> None:
+    @function_tool(name_override="refund", needs_approval=True)
+    async def refund(order: int, cents: int) -> str:
+        return "refunded"
+
+    await waiting(tmp_path / "p.db", support(witness))
+    found = await findings(tmp_path / "p.db", Agent("Support", tools=[refund], model=Planned()))
+
+    assert [each.code for each in found] == ["schema_changed", "arguments_invalid"]
+    assert "cents" in found[1].message
+
+
+async def test_a_log_that_cannot_be_read_is_found(tmp_path: Path, witness: Witness) -> None:
+    await waiting(tmp_path / "p.db", support(witness))
+    forge(tmp_path / "p.db", "UPDATE placet_lines SET text = 'x' WHERE position = 1")
+    (found,) = await findings(tmp_path / "p.db", support(witness))
+
+    assert found.code == "unreadable"
+
+
+# -- the audit --------------------------------------------------------------------------------------------------------
+
+
+def forge(path: Path, sql: str, *given: object) -> None:
+    """Write behind the store's back, as somebody who knows it does: the checksums of the rows fit."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.create_function("crc", 1, lambda text: zlib.crc32(text if isinstance(text, bytes) else text.encode()))
+        db.execute(sql, given)
+        db.execute("UPDATE placet_lines SET checksum = crc(text)")
+
+
+async def ended_run(path: Path, witness: Witness) -> tuple[str, list[Head]]:
+    desk = Desk(f"sqlite:///{path}", agents=[support(witness)])
+    async with paused(desk) as (run, request):
+        await desk.decide(request.id, "approve", by="ann", reason="checked")
+        await desk.wait(run.id, timeout=PATIENCE)
+        return run.id, [head async for head in heads(desk.store)]
+
+
+async def verdicts(path: Path, kept: list[Head] | None = None) -> list[Verdict]:
+    async with SQLiteStore(path) as store:
+        return [verdict async for verdict in verify(store, kept or [])]
+
+
+async def test_a_log_that_nobody_touched_is_whole(tmp_path: Path, witness: Witness) -> None:
+    run_id, kept = await ended_run(tmp_path / "p.db", witness)
+    (verdict,) = await verdicts(tmp_path / "p.db", kept)
+
+    assert (verdict.run_id, verdict.is_whole) == (run_id, True)
+    assert parse_heads("# kept\n\n" + "\n".join(head.line() for head in kept)) == kept
+
+
+async def test_heads_that_were_kept_still_fit_when_the_run_has_gone_on(tmp_path: Path, witness: Witness) -> None:
+    desk = Desk(f"sqlite:///{tmp_path / 'p.db'}", agents=[support(witness)])
+    async with paused(desk) as (run, request):
+        kept = [head async for head in heads(desk.store)]
+        await desk.decide(request.id, "approve")
+        await desk.wait(run.id, timeout=PATIENCE)
+    (verdict,) = await verdicts(tmp_path / "p.db", kept)
+
+    assert verdict.is_whole
+
+
+async def test_an_altered_line_is_found_by_the_chain_itself(tmp_path: Path, witness: Witness) -> None:
+    await ended_run(tmp_path / "p.db", witness)
+    forge(
+        tmp_path / "p.db",
+        "UPDATE placet_lines SET text = CAST(replace(CAST(text AS TEXT), '\"ann\"', '\"eve\"') AS BLOB)",
+    )
+    (verdict,) = await verdicts(tmp_path / "p.db")
+
+    assert verdict.verdict == "altered"
+
+
+async def test_an_altered_line_whose_checksum_does_not_fit_is_not_called_whole(
+    tmp_path: Path, witness: Witness
+) -> None:
+    await ended_run(tmp_path / "p.db", witness)
+    with closing(sqlite3.connect(tmp_path / "p.db")) as db, db:
+        db.execute("UPDATE placet_lines SET text = CAST(replace(CAST(text AS TEXT), '\"ann\"', '\"eve\"') AS BLOB)")
+    (verdict,) = await verdicts(tmp_path / "p.db")
+
+    assert not verdict.is_whole
+
+
+async def test_lines_in_another_order_are_found_by_the_chain_itself(tmp_path: Path, witness: Witness) -> None:
+    await ended_run(tmp_path / "p.db", witness)
+    for change in ("1001 WHERE position = 1", "1 WHERE position = 2", "2 WHERE position = 1001"):
+        forge(tmp_path / "p.db", f"UPDATE placet_lines SET position = {change}")  # noqa: S608
+    with closing(sqlite3.connect(tmp_path / "p.db")) as db:
+        places = [place for (place,) in db.execute("SELECT position FROM placet_lines ORDER BY position")]
+    (verdict,) = await verdicts(tmp_path / "p.db")
+
+    assert places == list(range(len(places)))
+    assert verdict.verdict == "altered"
+
+
+def cut(path: Path, head: bytes | None) -> None:
+    """Take the last line away, and make the row say so."""
+    forge(path, "DELETE FROM placet_lines WHERE position = (SELECT max(position) FROM placet_lines)")
+    forge(path, "UPDATE placet_runs SET length = length - 1, head = coalesce(?, head)", head)
+
+
+async def test_a_cut_tail_is_found_with_a_head_that_was_kept_and_not_without(tmp_path: Path, witness: Witness) -> None:
+    run_id, kept = await ended_run(tmp_path / "p.db", witness)
+    async with SQLiteStore(tmp_path / "p.db") as store:
+        stored = await store.load(run_id)
+    assert stored is not None
+    assert stored.log is not None
+    cut(tmp_path / "p.db", head_at(stored.log, len(stored.log) - 1))
+    (alone,) = await verdicts(tmp_path / "p.db")
+    (compared,) = await verdicts(tmp_path / "p.db", kept)
+
+    assert alone.is_whole
+    assert compared.verdict == "cut"
+
+
+async def test_a_cut_tail_is_found_whichever_of_several_kept_heads_comes_last(tmp_path: Path, witness: Witness) -> None:
+    run_id, kept = await ended_run(tmp_path / "p.db", witness)
+    async with SQLiteStore(tmp_path / "p.db") as store:
+        stored = await store.load(run_id)
+    assert stored is not None
+    assert stored.log is not None
+    early = Head(run_id, 1, head_at(stored.log, 1).hex())
+    cut(tmp_path / "p.db", head_at(stored.log, len(stored.log) - 1))
+
+    found = [
+        [each.verdict for each in await verdicts(tmp_path / "p.db", given)]
+        for given in ([early, *kept], [*kept, early])
+    ]
+
+    assert found == [["cut"], ["cut"]]
+
+
+async def test_a_log_that_was_written_anew_is_found_with_a_head_that_was_kept(tmp_path: Path, witness: Witness) -> None:
+    run_id, kept = await ended_run(tmp_path / "p.db", witness)
+    async with SQLiteStore(tmp_path / "p.db") as store:
+        stored = await store.load(run_id)
+    assert stored is not None
+    assert stored.log is not None
+    anew = Log(run_id, stored.log.key)
+    for place, line in enumerate(stored.log.lines):
+        anew.adopt(line.replace(b'"ann"', b'"eve"'))
+        forge(tmp_path / "p.db", "UPDATE placet_lines SET text = ? WHERE position = ?", anew.lines[-1], place)
+    forge(tmp_path / "p.db", "UPDATE placet_runs SET head = ?", anew.head)
+    (alone,) = await verdicts(tmp_path / "p.db")
+    (compared,) = await verdicts(tmp_path / "p.db", kept)
+
+    assert alone.is_whole
+    assert compared.verdict == "rewritten"
+
+
+async def test_a_run_that_is_gone_is_found_with_a_head_that_was_kept(tmp_path: Path, witness: Witness) -> None:
+    run_id, kept = await ended_run(tmp_path / "p.db", witness)
+    async with Desk(f"sqlite:///{tmp_path / 'p.db'}", run=False) as desk:
+        await desk.delete(run_id)
+    (verdict,) = await verdicts(tmp_path / "p.db", kept)
+
+    assert (verdict.run_id, verdict.verdict) == (run_id, "missing")
+
+
+def test_heads_that_cannot_be_read_are_refused_with_their_line() -> None:
+    with pytest.raises(UserError, match="Line 2"):
+        parse_heads("run_1 3 abc\nnonsense")
