@@ -26,7 +26,7 @@ from placet.core.state import RunFold
 from placet.decisions import Grant, Word, facts_of_word, plain_object
 from placet.errors import NotPending, PositionConflict, RunFinished, StaleApproval, StoreError, UserError
 from placet.events import AnyFact, CancelAsked, GrantMade, InChild, ResumeAsked, RunStarted, Verdict
-from placet.fleet.driving import ContextFactory, Contexts, RunDriver
+from placet.fleet.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.fleet.embedded import EmbeddedEngine
 from placet.ids import path_of
 from placet.ports import DeskStore, Engine, Hold, Page, RequestQuery, RunQuery, RunRow
@@ -99,6 +99,7 @@ class Desk:
         context_serializer: Callable[[Any], Mapping[str, Any]] | None = None,
         context_deserializer: Callable[[JsonObject], Any] | None = None,
         context_factory: ContextFactory | None = None,
+        session_factory: SessionFactory | None = None,
         engine: Engine | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -110,7 +111,7 @@ class Desk:
         )
         config = run_config or RunConfig()
         self._config = config if clock is SYSTEM_CLOCK else dataclasses.replace(config, clock=clock)
-        self._driver = RunDriver(self.store, agents, self._contexts, self._config)
+        self._driver = RunDriver(self.store, agents, self._contexts, self._config, session_factory)
         self._engine: Engine = engine or EmbeddedEngine(self.store, clock, limit=max_concurrent)
         self._runs = run
         self._serving: asyncio.Task[None] | None = None

@@ -15,7 +15,7 @@ from placet.core.log import Log
 from placet.core.state import RunFold
 from placet.errors import PlacetError, RunConflict, StateRefused, StoreError, UserError
 from placet.events import RunStopped
-from placet.ports import DeskStore
+from placet.ports import DeskStore, Session
 from placet.run_config import RunConfig
 from placet.run_state import RunState
 from placet.runtime.frame import awaited
@@ -30,6 +30,9 @@ MAX_TAKEOVERS = 10
 
 ContextFactory: TypeAlias = Callable[[str, JsonObject | None], Any | Awaitable[Any]]
 """Called with the run's id and its stored context whenever the run is driven: for what cannot be stored."""
+
+SessionFactory: TypeAlias = Callable[[str], Session]
+"""Opens the session with this id, for runs that were begun with one."""
 
 
 class Contexts:
@@ -85,7 +88,14 @@ class Contexts:
 class RunDriver:
     """Drives runs of these agents on this store."""
 
-    def __init__(self, store: DeskStore, agents: Sequence[Agent[Any]], contexts: Contexts, config: RunConfig) -> None:
+    def __init__(
+        self,
+        store: DeskStore,
+        agents: Sequence[Agent[Any]],
+        contexts: Contexts,
+        config: RunConfig,
+        session_factory: SessionFactory | None = None,
+    ) -> None:
         self.agents = {agent.address: agent for agent in agents}
         if len(self.agents) != len(agents):
             raise UserError("Two agents of this desk have one name: give one of them Agent(key=…).")
@@ -93,6 +103,7 @@ class RunDriver:
             AgentGraph(agent).check()
         self._store = store
         self._contexts = contexts
+        self._session_factory = session_factory
         self._config = config
 
     async def drive(self, run_id: str) -> bool:
@@ -121,12 +132,22 @@ class RunDriver:
             return False
         try:
             context = await self._contexts.load(run_id, run.context)
+            session = self._session_of(run)
         except Exception as error:
             await self._note_stop(stored.log, run, error)
             raise
         state = RunState.of_run(AgentGraph(agent), stored.log, run, None, self._config.clock)
-        await self._go_on(agent, state, context)
+        await self._go_on(agent, state, context, session)
         return True
+
+    def _session_of(self, run: RunFold) -> Session | None:
+        if run.session is None:
+            return None
+        if self._session_factory is None:
+            raise UserError(
+                f"The run writes into session '{run.session}': give the desk a session_factory that opens it."
+            )
+        return self._session_factory(run.session)
 
     async def _park_if_poisoned(self, run_id: str) -> bool:
         """A run that took too many drivers down waits for an operator: `desk.resume` gives it another chance."""
@@ -143,20 +164,22 @@ class RunDriver:
         lease = await self._store.lease(log.run_id, driver)
         try:
             code = error.code if isinstance(error, PlacetError) else "context_failed"
-            stop = RunStopped(code, f"The run's context could not be made: {type(error).__name__}.")
+            text = str(error) if isinstance(error, PlacetError) else type(error).__name__
+            stop = RunStopped(code, f"What the run needs could not be made: {text}")
             line = log.next_line(round(self._config.clock.now(), 3), [stop])
             fold([stop], into=run)
             await self._store.append(lease, log, [line], run)
         finally:
             await self._store.release(lease, len(log) + 1)
 
-    async def _go_on(self, agent: Agent[Any], state: RunState[Any], context: Any) -> None:
+    async def _go_on(self, agent: Agent[Any], state: RunState[Any], context: Any, session: Session | None) -> None:
         order = Order(
             agent=agent,
             input=state,
             config=self._config,
             store=self._store,
             context=context,
+            session=session,
             save_context=self._contexts.dump,
         )
         await carry_out(order, None)
