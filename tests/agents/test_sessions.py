@@ -660,3 +660,35 @@ async def test_a_message_for_a_run_that_waits_is_judged_like_any_input_and_refus
 
     assert result.final_output == "done"
     assert "user: a threat" not in texts(await session.get_items())
+
+
+async def test_the_state_of_a_refused_message_does_not_hold_the_message():
+    @input_guardrail
+    async def no_threats(ctx, agent, given):
+        return GuardrailFunctionOutput(tripwire_triggered=given == "a threat")
+
+    traces, session = Traces(), InMemorySession("chat")
+    agent = scripted("A", [[call("pay", 1, "c1")], done()], traces.gated())
+    agent.input_guardrails.append(no_threats)
+    await go(agent, "hi", session=session)
+
+    with pytest.raises(InputGuardrailTripwireTriggered) as refused:
+        await go(agent, "a threat", session=session, run_config=RunConfig(on_pending="supersede"))
+    state = refused.value.state
+    state.approve(state.get_interruptions()[0])
+    result = await go(agent, state, session=session)
+
+    assert "a threat" not in json.dumps(result.to_input_list())
+
+
+async def test_a_store_that_fails_while_it_takes_a_state_over_gives_the_state_back():
+    traces = Traces()
+    agent = scripted("A", [[call("pay", 1, "c1")], done()], traces.gated())
+    state = (await go(agent, "hi", store=MemoryStore())).to_state()
+    store = CrashingStore(MemoryStore())
+    store.crash_at(1, "before")
+
+    with pytest.raises(Crash) as crashed:
+        await go(agent, state, store=store)
+
+    assert crashed.value.state is state

@@ -79,6 +79,17 @@ class AtATerminal:
     def press(self, key: bytes) -> None:
         os.write(self._terminal, key)
 
+    def press_until(self, key: bytes, text: str) -> None:
+        """Press the key, and again while nothing comes of it: a prompt can miss a Ctrl-C that comes as it opens."""
+        for _ in range(5):
+            self.press(key)
+            deadline = time.monotonic() + PATIENCE / 5
+            while text not in self.screen[self._read_up_to :] and self._read(deadline):
+                pass
+            if text in self.screen[self._read_up_to :]:
+                break
+        self.expect(text)
+
     def end(self) -> int:
         """Wait until the command has ended by itself; its exit code."""
         deadline = time.monotonic() + PATIENCE

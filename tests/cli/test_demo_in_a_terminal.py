@@ -108,8 +108,7 @@ def test_whoever_leaves_is_told_how_to_go_on(key: bytes, code: int, tmp_path: Pa
     with at_a_terminal("demo", cwd=tmp_path) as demo:
         demo.expect(MENU)
         demo.expect("›")
-        demo.press(key)
-        demo.expect("The run waits in .placet-demo/state.json. Run the command again to go on.")
+        demo.press_until(key, "The run waits in .placet-demo/state.json. Run the command again to go on.")
         ended = demo.end()
 
     assert (ended, refunds(tmp_path)) == (code, {})

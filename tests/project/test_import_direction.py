@@ -1,16 +1,16 @@
 """Imports go downwards only, without cycles: the contracts stand in pyproject.toml."""
 
+import subprocess
+import sys
 from pathlib import Path
-
-import pytest
-from importlinter.cli import lint_imports
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_imports_keep_the_contracts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+def test_imports_keep_the_contracts() -> None:
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--config", "pyproject.toml", "--no-cache"]
 
-    exit_code = lint_imports(config_filename="pyproject.toml", no_cache=True, no_logo=True)
+    # A process of its own: the linter silences the loggers of the process that it runs in.
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50, check=False)  # noqa: S603
 
-    assert exit_code == 0, capsys.readouterr().out
+    assert found.returncode == 0, found.stdout

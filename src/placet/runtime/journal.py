@@ -102,6 +102,12 @@ class Journal:
                 facts, self._noted = self._noted, []
                 self._tell(await self._append(facts), facts)
 
+    def forget_noted(self) -> None:
+        """Drop what was noted and not made durable: a state shows what is in its log."""
+        if self._noted and len(self.log):
+            self._noted.clear()
+            self._refold()
+
     def _tell(self, at: float, facts: Sequence[AnyFact]) -> None:
         for subscriber in list(self.subscribers):
             subscriber(at, facts)

@@ -19,7 +19,7 @@ from placet.context import RunContextWrapper
 from placet.core.fold import as_items
 from placet.core.log import Log
 from placet.core.state import RunFold
-from placet.errors import InputGuardrailTripwireTriggered, SessionBusy, UserError
+from placet.errors import InputGuardrailTripwireTriggered, PlacetError, SessionBusy, UserError
 from placet.events import ContextSaved, RunStarted, TurnLimitSet
 from placet.ids import ROOT
 from placet.lifecycle import RunHooks
@@ -201,6 +201,10 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
             _connect(streaming, frame)
         is_new = state is None or (state._made_by_hand and stored is None)
         return await _driven(frame, order, tenure, streaming, is_new=is_new)
+    except PlacetError as error:
+        if error.state is None:  # it came before anything could be driven: the state is the one that was given
+            error.state = state
+        raise
     finally:
         await tenure.end()
         del driver  # the lease lives as long as this name does, also where a traceback keeps the frame
@@ -409,6 +413,7 @@ def _recorded(
 
 def _attach_state(error: BaseException, frame: Frame, given: RunState[Any] | None) -> None:
     """So that nothing which happened or was said before the error is lost. Foreign exceptions get it too."""
+    frame.journal.forget_noted()
     if given is not None:
         frame.run.ledger.stage_again(new_words(given))
     state = result_of(frame).to_state()
