@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_origin, overload
 
+import msgspec
+
 from placet.codec import JsonObject, canonical, parse_arguments
 from placet.context import RunContextWrapper, ToolContext
 from placet.core.json_schema import problems
@@ -27,20 +29,17 @@ FailureText: TypeAlias = Callable[[RunContextWrapper[Any], Exception], str | Awa
 Invoke: TypeAlias = Callable[[ToolContext[Any], str], Awaitable[object]]
 
 
-@dataclass(frozen=True, slots=True)
-class Happened:
+class Happened(msgspec.Struct, frozen=True):
     """A recovery function found out: the call took place, and this is its result."""
 
     output: object
 
 
-@dataclass(frozen=True, slots=True)
-class DidNotHappen:
+class DidNotHappen(msgspec.Struct, frozen=True):
     """A recovery function found out: the call did not take place. It is run (again)."""
 
 
-@dataclass(frozen=True, slots=True)
-class CannotTell:
+class CannotTell(msgspec.Struct, frozen=True):
     """A recovery function could not find out. A person is asked."""
 
 

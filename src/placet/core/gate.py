@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from placet.codec import JsonObject, canonical
 from placet.core.approvals import Ledger, covers
 from placet.events import GrantMade
 
 
-@dataclass(frozen=True, slots=True)
-class Free:
+class Free(msgspec.Struct, frozen=True):
     """The rule said, in so many words, that no approval is needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """A person is asked; `why` says so only when it is not simply the tool's rule."""
 
     why: str | None = None

@@ -6,80 +6,69 @@ The loop asks, a short function does it, and the loop asks again.
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from placet.core.state import Call, RunFold
 from placet.core.table import CONCLUDABLE, RUNNABLE, WAITING, Status
 from placet.events import GuardrailRecord
 
 
-@dataclass(frozen=True, slots=True)
-class SettleRequest:
+class SettleRequest(msgspec.Struct, frozen=True):
     """Find out whether the conversation took the last request."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskModel:
+class AskModel(msgspec.Struct, frozen=True):
     """Send what is unsent; the answer acknowledges it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecoverCalls:
+class RecoverCalls(msgspec.Struct, frozen=True):
     """Somebody claimed these calls and is gone: their contracts say what to do."""
 
     calls: list[Call]
 
 
-@dataclass(frozen=True, slots=True)
-class GateCalls:
+class GateCalls(msgspec.Struct, frozen=True):
     """Judge calls that nobody has judged: run, ask, or deny."""
 
     calls: list[Call]
 
 
-@dataclass(frozen=True, slots=True)
-class AdvanceCalls:
+class AdvanceCalls(msgspec.Struct, frozen=True):
     """Run what may run, and give decided calls without a body their outputs."""
 
     runnable: list[Call]
     concludable: list[Call]
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitBodies:
+class AwaitBodies(msgspec.Struct, frozen=True):
     """Bodies are at work: wait until one ends, or a decision arrives."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeTurn:
+class JudgeTurn(msgspec.Struct, frozen=True):
     """All calls of the turn have ended: does the run go on, go over to another agent, or end?"""
 
 
-@dataclass(frozen=True, slots=True)
-class ConcludeRun:
+class ConcludeRun(msgspec.Struct, frozen=True):
     """The model answered without asking for anything: that is the final output."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitForPeople:
+class WaitForPeople(msgspec.Struct, frozen=True):
     """Nothing can go on until somebody decides."""
 
 
-@dataclass(frozen=True, slots=True)
-class CancelRun:
+class CancelRun(msgspec.Struct, frozen=True):
     """Somebody asked for it: end what is open, each call with an output, and then the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportTripwire:
+class ReportTripwire(msgspec.Struct, frozen=True):
     """An input guardrail stopped the run: nothing more happens in it."""
 
     guardrail: GuardrailRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(msgspec.Struct, frozen=True):
     """The run has ended."""
 
 

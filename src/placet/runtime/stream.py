@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
@@ -31,16 +32,14 @@ MAX_UNREAD = 1024
 """How many events may wait for a slow reader before the run waits for the reader."""
 
 
-@dataclass(frozen=True, slots=True)
-class RawResponsesStreamEvent:
+class RawResponsesStreamEvent(msgspec.Struct, frozen=True):
     """Something that the model said, as its provider sent it."""
 
     data: Any  # Any: the provider's own event
     type: Literal["raw_response_event"] = "raw_response_event"
 
 
-@dataclass(frozen=True, slots=True)
-class RunItemStreamEvent:
+class RunItemStreamEvent(msgspec.Struct, frozen=True):
     """An item has become a fact of the run, or waits for a person (`tool_approval_requested`)."""
 
     name: str
@@ -48,8 +47,7 @@ class RunItemStreamEvent:
     type: Literal["run_item_stream_event"] = "run_item_stream_event"
 
 
-@dataclass(frozen=True, slots=True)
-class AgentUpdatedStreamEvent:
+class AgentUpdatedStreamEvent(msgspec.Struct, frozen=True):
     """An agent is at work now: at the beginning of a stream, and after a handoff."""
 
     new_agent: Agent[Any]
