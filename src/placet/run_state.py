@@ -358,6 +358,8 @@ def as_input(given: str | Sequence[object]) -> str | list[JsonObject]:
             raise UserError(
                 "This is the text of a state: load it with `await RunState.from_string(agent, text)` first."
             )
+        if writable(given) != given:
+            raise UserError("The input is not valid Unicode: it holds half of a surrogate pair.")
         return given
     try:
         return [plain_item(item, f"input[{index}]") for index, item in enumerate(given)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from placet import Agent, Runner, SQLiteSession, function_tool
+from placet import Agent, Runner, SQLiteSession, UserError, function_tool
 from placet.desk import Desk
 from placet.stores.opening import open_store
 from placet.testing import ScriptedModel, assistant_message, function_call
@@ -43,3 +43,31 @@ async def test_a_run_with_a_session_is_gone_on_with_by_a_desk_that_can_open_it(
     else:
         assert run.stopped is not None
         assert "session_factory" in run.stopped
+
+
+async def test_a_question_of_a_nested_run_is_closed_when_the_run_around_it_is_cancelled(tmp_path: Path) -> None:
+    inner = support()
+    script = [[function_call("ask", {"input": "refund order 7"}, call_id="c1")]]
+    outer = Agent(name="Boss", tools=[inner.as_tool("ask")], model=ScriptedModel(script))
+    async with Desk(f"sqlite:///{tmp_path / 'runs.db'}", agents=[outer]) as desk:
+        run = await desk.start("Boss", "go")
+        await desk.wait(run.id, until="paused", timeout=20)
+        [request] = await desk.pending()
+        await desk.cancel(run.id)
+        await desk.wait(run.id, timeout=20)
+
+        assert await desk.pending() == []
+        assert (await desk.request(request.id)).status == "closed"
+
+
+async def test_a_row_that_is_no_decision_does_not_take_the_others_along(tmp_path: Path) -> None:
+    async with Desk(f"sqlite:///{tmp_path / 'runs.db'}", agents=[support()]) as desk:
+        run = await desk.start("Support", "go")
+        await desk.wait(run.id, until="paused", timeout=20)
+        [request] = await desk.pending()
+        fine = {"request_id": request.id, "verdict": "approve"}
+
+        first, second, third = await desk.decide_many([fine, {**fine, "foo": 1}, 7])  # type: ignore[list-item]
+
+    assert getattr(first, "status", None) == "approved"
+    assert [type(second), type(third)] == [UserError, UserError]

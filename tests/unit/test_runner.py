@@ -780,3 +780,10 @@ async def test_two_runs_of_one_agent_at_the_same_time_do_not_meet() -> None:
 
     assert [result.final_output for result in results] == ["0", "1"]
     assert results[0].run_id != results[1].run_id
+
+
+async def test_input_that_is_not_valid_unicode_is_refused_in_words() -> None:
+    agent = Agent(name="Clerk", model=ScriptedModel([]))
+
+    with pytest.raises(UserError, match="valid Unicode"):
+        await Runner.run(agent, "half \ud800")

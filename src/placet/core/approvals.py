@@ -247,6 +247,12 @@ class Ledger:
     def grants_by_hand(self) -> tuple[GrantMade, ...]:
         return self._staged_grants
 
+    def undecided_below(self, call: str) -> list[str]:
+        """The calls of runs nested in this call that were asked about and never decided."""
+        with self._lock:
+            found = self._entries.values()
+            return [each.call for each in found if each.decision is None and each.call.startswith(f"{call}/")]
+
     def is_open(self, call: str) -> bool:
         return call in self._open
 

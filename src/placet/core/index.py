@@ -90,8 +90,11 @@ def _changes(run_id: str, at: float, fact: PlainFact, run: RunFold) -> Iterator[
             yield Closed(fact.call, _STATUS_OF[fact.verdict], fact.by, fact.at, fact.reason)
         case DecisionRevoked():
             yield Reopened(fact.call)
-        case CallEnded() if run.ledger.entry(fact.call) is not None:
-            yield Closed(fact.call, "closed", None, at)
+        case CallEnded():
+            if run.ledger.entry(fact.call) is not None:
+                yield Closed(fact.call, "closed", None, at)
+            for call in run.ledger.undecided_below(fact.call):  # with its call a nested run is over
+                yield Closed(call, "closed", None, at)
         case _:
             pass
 

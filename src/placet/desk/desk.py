@@ -24,7 +24,15 @@ from placet.core.index import RequestRow, RequestStatus, RunStatus
 from placet.core.log import Log, read_line
 from placet.core.state import RunFold
 from placet.decisions import Grant, Word, facts_of_word, plain_object
-from placet.errors import NotPending, PositionConflict, RunFinished, StaleApproval, StoreError, UserError
+from placet.errors import (
+    NotPending,
+    PlacetError,
+    PositionConflict,
+    RunFinished,
+    StaleApproval,
+    StoreError,
+    UserError,
+)
 from placet.events import AnyFact, CancelAsked, GrantMade, InChild, ResumeAsked, RunStarted, Verdict
 from placet.fleet.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.fleet.embedded import EmbeddedEngine
@@ -169,6 +177,8 @@ class Desk:
     ) -> DeskRun:
         """Wait until the run has ended, or (`paused`) until nothing in it can go on without people; TimeoutError
         otherwise."""
+        if until not in ("paused", "ended"):
+            raise UserError(f"One waits until a run is 'paused' or 'ended', not {until!r}.")
         async with asyncio.timeout(timeout):
             while True:
                 latest = await self._latest()
@@ -281,6 +291,8 @@ class Desk:
     ) -> Word:
         if verdict not in ("approve", "reject", "edit", "respond"):
             raise UserError(f"A decision is approve, reject, edit or respond, not {verdict!r}.")
+        if verdict == "respond" and output is None:
+            raise UserError("To respond is to give the model an output: output=….")
         if (verdict == "edit") != (arguments is not None):
             raise UserError("An edit needs arguments=…, and nothing else takes them.")
         edited = None if arguments is None else self._checked_edit(row, arguments)
@@ -331,13 +343,15 @@ class Desk:
         """Several decisions, each with its own outcome: the request as it stands then, or the error."""
 
         async def one(decision: Mapping[str, Any]) -> DeskRequest | Exception:
-            given = dict(decision)
             try:
+                given = dict(decision)
                 if "request_id" not in given or "verdict" not in given:
                     raise UserError("Each decision has a request_id and a verdict.")
                 return await self.decide(given.pop("request_id"), given.pop("verdict"), **given)
-            except (UserError, StaleApproval, RunFinished, StoreError) as error:
+            except PlacetError as error:
                 return error
+            except (TypeError, ValueError) as error:
+                return UserError(f"This is not a decision: {error}.")
 
         return list(await asyncio.gather(*(one(each) for each in decisions)))
 

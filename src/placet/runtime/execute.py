@@ -22,11 +22,11 @@ from placet.errors import (
     ToolTimeoutError,
     UserError,
 )
-from placet.events import CallEnded, CallHeld, CallInDoubt, CallsStarted, Outcome
+from placet.events import CallEnded, CallInDoubt, CallsStarted, Outcome
 from placet.guardrail import GuardrailFunctionOutput, GuardrailResult
 from placet.run_config import ToolErrorFormatterArgs
 from placet.runtime.frame import Frame, Job, awaited, tool_context
-from placet.runtime.gating import digest_now, judge_again
+from placet.runtime.gating import digest_now, hold, judge_again
 from placet.runtime.guarding import Tripped, judge_call, judge_result
 from placet.runtime.handing_over import hand_over
 from placet.runtime.journal import Overtaken
@@ -119,8 +119,7 @@ async def _passes_rules(frame: Frame, job: Job) -> bool:
         return True
     if job.call.edited is not None:
         why = f"a rule denies the edited arguments: {message}"
-        original = digest_now(frame.run, job.call, job.tool, as_asked=True)
-        frame.note(CallHeld(job.call.id, original, job.tool.identity, job.tool.fingerprint, why))
+        frame.note(hold(frame, job.call, job.tool, why))
     else:
         frame.note(CallEnded(job.call.id, "denied", message))
     return False
@@ -156,8 +155,7 @@ def _job(frame: Frame, call: Call) -> Job | None:
         if call.status is Status.CLEARED:
             frame.note(CallInDoubt(call.id, digest, tool.identity, tool.fingerprint, why))
         else:
-            asked = digest_now(frame.run, call, tool, as_asked=True)
-            frame.note(CallHeld(call.id, asked, tool.identity, tool.fingerprint, why))
+            frame.note(hold(frame, call, tool, why))
         return None
     return _as_it_runs(call, tool)
 

@@ -128,7 +128,7 @@ async def _judge(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | st
 
 def hold(frame: Frame, call: Call, tool: Tool, why: str | None) -> CallHeld:
     until = None if tool.decide_within is None else frame.journal.now() + tool.decide_within
-    digest = digest_now(frame.run, call, tool)
+    digest = digest_now(frame.run, call, tool, as_asked=True)
     return CallHeld(call.id, digest, tool.identity, tool.fingerprint, why, until, tool.at_deadline if until else None)
 
 
