@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.codec import Json, JsonObject, NotPlain, encode, plain, plain_item
+from placet.codec import Json, JsonObject, NotPlain, encode, plain, plain_item, writable
 from placet.context import RunContextWrapper
 from placet.core.approvals import Ledger
 from placet.core.deciding import contradiction, same_decision
