@@ -31,13 +31,6 @@ class AgentGraph:
             found = self._known[address] = self._walk(address)
         return found
 
-    def has(self, address: str) -> bool:
-        try:
-            self.at(address)
-        except UserError:
-            return False
-        return True
-
     def _walk(self, address: str) -> Agent[Any]:
         cut = max(address.rfind(_TOOL), address.rfind(_HANDOFF))
         if cut < 0:

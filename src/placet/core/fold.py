@@ -7,7 +7,7 @@ each function.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 from placet import events as e
 from placet.codec import JsonObject, canonical
@@ -17,8 +17,6 @@ from placet.core.state import Call, RunFold
 from placet.core.table import Move, Status, after
 from placet.errors import IllegalTransition
 from placet.ids import path_of
-
-F = TypeVar("F", bound=e.Fact)
 
 
 def fold(facts: Iterable[e.AnyFact], into: RunFold | None = None) -> RunFold:

@@ -120,10 +120,6 @@ def _primary(error: sqlite3.Error) -> int:
     return code & 0xFF if isinstance(code, int) else -1
 
 
-def is_locked(error: sqlite3.Error) -> bool:
-    return _primary(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
 def _split(script: str) -> Iterator[str]:
     """The statements of a script. (`executescript` would commit in between.)"""
     statement = ""
