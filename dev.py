@@ -295,7 +295,7 @@ def lock(arguments: list[str]) -> int:
         uv = bootstrap_uv()
     env = {name: value for name, value in uv_environment().items() if name not in NOT_FOR_THE_LOCK}
     scope = ["--universal", "--python-version", ".".join(map(str, OLDEST_PYTHON)), "--group", "dev", "--group", "setup"]
-    extras = ["--extra", "openai", "--extra", "postgres"]
+    extras = ["--all-extras"]
     output = ["--generate-hashes", "--custom-compile-command", "python3 dev.py lock", "--output-file", LOCK.name]
     run_quietly(
         [uv, "pip", "compile", "--quiet", PYPROJECT.name, *scope, *extras, *output, *arguments],
