@@ -1,7 +1,8 @@
 """The benchmark: python3 dev.py bench [--only NAME] [--quick] [--rounds N] [--out FILE] [--compare FILE] [--plots].
 
 Works are declared in bench/sections, contenders in bench/contenders. Each measurement is a fresh process; contenders
-take turns; the least processor time of all repetitions counts. docs/benchmark.md says what the figures mean.
+take turns; the least processor time of all repetitions counts. `bench stores` and the like measure whole systems
+(bench/systems). docs/benchmark.md says what the figures mean.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from bench.measuring import ContenderFailed, measure, try_out
 from bench.plots import plot
 from bench.results import NotResults, Results, over_budget
 from bench.sections import works as all_works
+from bench.systems import SYSTEMS, main_of
 from bench.table import as_markdown, as_text, compared, rows
 from bench.work import ROOT, Contender, Work
 
@@ -28,6 +30,8 @@ BEGIN, END = "<!-- figures: written by `python3 dev.py bench --plots` -->", "<!-
 
 
 def main(arguments: Sequence[str], contenders: Sequence[Contender] = CONTENDERS) -> int:
+    if arguments and arguments[0] in SYSTEMS:
+        return main_of(arguments[0])(arguments[1:])
     parser = _parser()
     asked = parser.parse_args(arguments)
     if asked.plots and (asked.quick or asked.only):

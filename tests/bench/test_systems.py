@@ -1,0 +1,37 @@
+"""The benchmarks of whole systems do what they say, very small. Nothing here is timed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import run
+from bench.systems import report
+
+
+def test_the_stores_are_measured_beside_the_plain_driver(capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code = run.main(["stores", "--quick"])
+
+    shown = capsys.readouterr().out
+    assert exit_code == 0
+    for words in ("SQLite, durable appends, 16 writers", "PostgreSQL, 60 waiting runs: from decision to effect"):
+        assert words in shown
+
+
+def test_a_report_is_kept_and_stands_in_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "benchmark.md"
+    page.write_text(f"before\n{report.begin('stores')}\nold\n{report.END}\nafter\n")
+    monkeypatch.setattr(report, "PAGE", page)
+    found = report.Report("stores", "plain driver")
+    found.add("appends", "20 per s", "10 per s", 2.0)
+
+    found.finish(report.options_of("stores", "", ["--docs", "--out", str(tmp_path / "out.json")]))
+
+    assert json.loads((tmp_path / "out.json").read_text())["rows"][0]["ratio"] == 2.0
+    text = page.read_text()
+    assert "| appends | 20 per s | 10 per s | 2.00 |" in text
+    assert "old" not in text
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
