@@ -20,12 +20,17 @@ from placet.guardrail import ToolInputGuardrail, ToolOutputGuardrail
 from placet.tool_schema import InvalidArguments, function_schema
 
 if TYPE_CHECKING:
-    from placet.items import Named
+    from placet.items import Named, ToolApprovalItem
 
 ApprovalRule: TypeAlias = bool | Callable[[RunContextWrapper[Any], JsonObject, str], bool | Awaitable[bool]]
 """True, False, or a predicate `(ctx, params, call_id)`. Whatever it answers but `False` asks a person."""
 EnabledRule: TypeAlias = bool | Callable[[RunContextWrapper[Any], "Named"], bool | Awaitable[bool]]
 FailureText: TypeAlias = Callable[[RunContextWrapper[Any], Exception], str | Awaitable[str]]
+OnApproval: TypeAlias = Callable[
+    [RunContextWrapper[Any], "ToolApprovalItem"], Mapping[str, Any] | Awaitable[Mapping[str, Any]]
+]
+"""Decides in a person's place: `{"approve": True}` or `{"approve": False, "reason": "…"}`; anything else asks a
+person."""
 Invoke: TypeAlias = Callable[[ToolContext[Any], str], Awaitable[object]]
 
 
@@ -76,6 +81,8 @@ class FunctionTool:
     strict_json_schema: bool = True
     is_enabled: EnabledRule = True
     needs_approval: ApprovalRule = False
+    on_approval: OnApproval | None = field(default=None, kw_only=True)
+    """Asked when a call has to wait: may decide in a person's place."""
     timeout: float | None = None
     failure_error_function: FailureText | None = default_tool_error_function
     """What the model reads when the body raises. None: the error ends the drive of the run."""
@@ -106,6 +113,8 @@ class FunctionTool:
                 f"Tool '{self.name}': needs_approval is True, False or a function (ctx, params, call_id), "
                 f"not {self.needs_approval!r}."
             )
+        if self.on_approval is not None and not callable(self.on_approval):
+            raise UserError(f"Tool '{self.name}': on_approval is a function (ctx, item), not {self.on_approval!r}.")
         if self.recovery not in ("ask", "retry") and not callable(self.recovery):
             raise UserError(f"Tool '{self.name}': recovery is 'ask', 'retry' or a function, not {self.recovery!r}.")
         if self.at_deadline not in ("reject", "escalate"):

@@ -195,3 +195,25 @@ def _response(text: str, *calls: dict[str, object]) -> e.ResponseReceived:
 
 def _decision(call: str, verdict: e.Verdict, *, at: float, **more: object) -> e.DecisionMade:
     return e.DecisionMade(call, 1, "d", verdict, "mia", at, **more)
+
+
+def test_a_card_of_commands_shows_them_line_by_line() -> None:
+    arguments = {"commands": ["rm -rf build\nmake", "echo \x1b[2J"], "timeout_ms": None, "max_output_length": None}
+
+    text = "\n".join(card_of(json.dumps(arguments)))
+
+    assert "$ rm -rf build" in text
+    assert "  make" in text
+    assert "\x1b[2J" not in text
+
+
+def test_a_card_of_a_patch_shows_the_diff_in_colours() -> None:
+    diff = "@@ def two():\n same\n-old\n+new\n"
+    arguments = {"operations": [{"type": "update_file", "path": "a.py", "diff": diff}]}
+
+    item = ToolApprovalItem(AGENT, function_call("apply_patch", json.dumps(arguments)), id="run_1:1.0")
+    text = "\n".join(render_card(Card(1, item), Terminal(io.StringIO(), 60, coloured=True)))
+
+    assert "change a.py" in text
+    assert "\x1b[31m-old" in text
+    assert "\x1b[32m+new" in text

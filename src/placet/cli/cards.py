@@ -12,6 +12,7 @@ from itertools import zip_longest
 from placet.cli.terminal import Style, Terminal, shown, width_of, wrap
 from placet.codec import parse_arguments
 from placet.items import ToolApprovalItem
+from placet.preview import LineKind, preview
 
 IN_DOUBT = "This call was interrupted, and nobody knows whether it happened."
 
@@ -35,7 +36,7 @@ def render_card(card: Card, terminal: Terminal) -> list[str]:
     inner = terminal.width - 4
     rows = [*_table(_head_rows(card), inner, terminal, "dim")]
     rows += [("", "")]
-    rows += _table(_argument_rows(card), inner, terminal, "cyan")
+    rows += _preview_rows(card, inner, terminal) or _table(_argument_rows(card), inner, terminal, "cyan")
     for text, style in _remarks(card):
         rows += [("", "")]
         rows += [(line, terminal.paint(line, style)) for line in wrap(shown(text), inner)]
@@ -53,6 +54,28 @@ def _argument_rows(card: Card) -> list[tuple[str, str]]:
     if not arguments:
         return [("no arguments", "")]
     return [(shown(name), value_text(value)) for name, value in arguments.items()]
+
+
+_STYLES: dict[LineKind, Style] = {
+    "command": "bold",
+    "more": "bold",
+    "file": "bold",
+    "place": "cyan",
+    "added": "green",
+    "removed": "red",
+    "same": "dim",
+}
+
+
+def _preview_rows(card: Card, width: int, terminal: Terminal) -> list[tuple[str, str]]:
+    """Commands and patches line by line, in colours; none for the arguments of other calls."""
+    found: list[tuple[str, str]] = []
+    for line in preview(card.arguments) or ():
+        sign = {"command": "$ ", "more": "  "}.get(line.kind, "")
+        for place, part in enumerate(wrap(shown(line.text), width - len(sign)) or [""]):
+            text = (sign if place == 0 else " " * len(sign)) + part
+            found.append((text, terminal.paint(text, _STYLES[line.kind])))
+    return found
 
 
 def value_text(value: object) -> str:

@@ -15,6 +15,7 @@ from placet.core.table import Status
 from placet.decisions import label_key
 from placet.errors import ModelBehaviorError
 from placet.events import CallEnded, CallHeld, CallsAllowed, CallsDeferred, DecisionMade, GrantMade, QuestionEscalated
+from placet.runtime.deciding_in_code import decide_in_code
 from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.guarding import judge_call
 from placet.runtime.handing_over import ONLY_ONE
@@ -45,6 +46,7 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     if held:
         _apply_words_by_hand(frame, held)
         await decide_by_grants(frame)
+        await decide_in_code(frame, held, tools)
 
 
 async def judge_again(frame: Frame, calls: list[Call]) -> list[Call]:

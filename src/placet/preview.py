@@ -1,0 +1,74 @@
+"""Commands and patches as a person reads them before saying yes: lines with a kind each, to be coloured by whoever
+shows them. Everything that would run is there; nothing is interpreted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+LineKind: TypeAlias = Literal["command", "more", "file", "place", "added", "removed", "same"]
+_VERBS = {"create_file": "create", "update_file": "change", "delete_file": "delete"}
+
+
+class PreviewLine(NamedTuple):
+    kind: LineKind
+    text: str
+
+
+def preview(arguments: Mapping[str, object] | None) -> list[PreviewLine] | None:
+    """The arguments of a shell or patch call as lines; None for those of any other call."""
+    if arguments is None:
+        return None
+    commands, operations = arguments.get("commands"), arguments.get("operations")
+    if _are_commands(commands) and set(arguments) <= {"commands", "timeout_ms", "max_output_length"}:
+        assert isinstance(commands, list)
+        return [line for command in commands for line in _command(str(command))]
+    if _are_operations(operations) and set(arguments) == {"operations"}:
+        assert isinstance(operations, list)
+        return [line for operation in operations for line in _operation(operation)]
+    return None
+
+
+def _are_commands(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value)
+
+
+def _are_operations(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_operation, value))
+
+
+def _is_operation(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.get("type") in _VERBS
+        and isinstance(value.get("path"), str)
+        and isinstance(value.get("diff"), str | None)
+        and set(value) <= {"type", "path", "diff"}
+    )
+
+
+def _command(command: str) -> Iterator[PreviewLine]:
+    first, *rest = command.split("\n")
+    yield PreviewLine("command", first)
+    for line in rest:
+        yield PreviewLine("more", line)
+
+
+def _operation(operation: Mapping[str, object]) -> Iterator[PreviewLine]:
+    yield PreviewLine("file", f"{_VERBS[str(operation['type'])]} {operation['path']}")
+    diff = operation.get("diff")
+    for line in str(diff).split("\n") if diff else ():
+        yield PreviewLine(_kind(line), line)
+
+
+def _kind(line: str) -> LineKind:
+    match line[:1]:
+        case "+":
+            return "added"
+        case "-":
+            return "removed"
+        case "@" | "*":
+            return "place"
+        case _:
+            return "same"

@@ -1,0 +1,176 @@
+"""The shell and patch tools in a run: a person sees the commands or the diff, or a callback decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placet import Agent, Runner, RunState, UserError
+from placet.testing import ScriptedModel, assistant_message, function_call
+from placet.tools import (
+    ApplyPatchOperation,
+    ApplyPatchTool,
+    LocalEditor,
+    LocalShell,
+    ShellActionRequest,
+    ShellCommandOutput,
+    ShellResult,
+    ShellTool,
+)
+
+
+def shell_call(*commands: str) -> Any:
+    return function_call(
+        "shell", {"commands": list(commands), "timeout_ms": None, "max_output_length": None}, call_id="s"
+    )
+
+
+def patch_call(path: str = "a.txt", diff: str = "@@\n-one\n+1\n", kind: str = "update_file") -> Any:
+    operations = [{"type": kind, "path": path, "diff": diff}]
+    return function_call("apply_patch", {"operations": operations}, call_id="p")
+
+
+def an_agent(*calls: Any, tools: list[Any]) -> Agent[Any]:
+    return Agent("Coder", tools=tools, model=ScriptedModel([list(calls), [assistant_message("done")]]))
+
+
+def last_output(result: Any) -> str:
+    return str([item for item in result.new_items if item.type == "tool_call_output_item"][-1].output)
+
+
+async def test_commands_wait_for_a_person_and_run_in_another_process_after_the_yes(tmp_path: Path) -> None:
+    agent = an_agent(shell_call("echo hi > file"), tools=[ShellTool(LocalShell(tmp_path))])
+    paused = await Runner.run(agent, "go")
+    assert paused.interruptions[0].name == "shell"
+    assert not (tmp_path / "file").exists()
+
+    state = await RunState.from_string(agent, paused.to_state().to_string())
+    state.approve(state.get_interruptions()[0])
+    result = await Runner.run(agent, state)
+
+    assert result.final_output == "done"
+    assert (tmp_path / "file").read_text() == "hi\n"
+    assert last_output(result) == "$ echo hi > file\n[exit code 0]"
+
+
+async def test_a_rejected_patch_changes_nothing_and_an_approved_one_is_applied(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    for verdict in ("reject", "approve"):
+        agent = an_agent(patch_call(), tools=[ApplyPatchTool(LocalEditor(tmp_path))])
+        state = (await Runner.run(agent, "go")).to_state()
+        getattr(state, verdict)(state.get_interruptions()[0])
+        await Runner.run(agent, state)
+
+        assert (tmp_path / "a.txt").read_text() == ("one\n" if verdict == "reject" else "1\n")
+
+
+async def test_a_rule_judges_the_action_and_silence_asks(tmp_path: Path) -> None:
+    seen: list[ShellActionRequest] = []
+
+    def rule(_ctx: Any, action: ShellActionRequest, _call_id: str) -> Any:
+        seen.append(action)
+        return False if action.commands == ["ls"] else None
+
+    free = await Runner.run(
+        an_agent(shell_call("ls"), tools=[ShellTool(LocalShell(tmp_path), needs_approval=rule)]), "go"
+    )
+    asks = await Runner.run(
+        an_agent(shell_call("rm x"), tools=[ShellTool(LocalShell(tmp_path), needs_approval=rule)]), "go"
+    )
+
+    assert free.final_output == "done"
+    assert len(asks.interruptions) == 1
+    assert [each.commands for each in seen] == [["ls"], ["rm x"]]
+
+
+async def test_a_rule_about_patches_is_asked_for_each_operation(tmp_path: Path) -> None:
+    def only_texts(_ctx: Any, operation: ApplyPatchOperation, _call_id: str) -> bool:
+        return not operation.path.endswith(".txt")
+
+    def tool() -> ApplyPatchTool:
+        return ApplyPatchTool(LocalEditor(tmp_path), needs_approval=only_texts)
+
+    free = await Runner.run(an_agent(patch_call("n.txt", "+x\n", "create_file"), tools=[tool()]), "go")
+    asks = await Runner.run(an_agent(patch_call("n.py", "+x\n", "create_file"), tools=[tool()]), "go")
+
+    assert free.final_output == "done"
+    assert (tmp_path / "n.txt").exists()
+    assert len(asks.interruptions) == 1
+    assert not (tmp_path / "n.py").exists()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_callback_decides_in_a_persons_place(tmp_path: Path, is_async: bool) -> None:
+    def judge(_ctx: Any, item: Any) -> Any:
+        return {"approve": "safe" in item.arguments, "reason": "only safe ones"}
+
+    async def judge_later(ctx: Any, item: Any) -> Any:
+        return judge(ctx, item)
+
+    callback = judge_later if is_async else judge
+    yes = await Runner.run(
+        an_agent(shell_call("echo safe > f"), tools=[ShellTool(LocalShell(tmp_path), on_approval=callback)]), "go"
+    )
+    no = await Runner.run(
+        an_agent(shell_call("echo other > g"), tools=[ShellTool(LocalShell(tmp_path), on_approval=callback)]), "go"
+    )
+
+    assert (yes.final_output, no.final_output) == ("done", "done")
+    assert (tmp_path / "f").exists()
+    assert not (tmp_path / "g").exists()
+    assert last_output(no) == "only safe ones"
+
+
+@pytest.mark.parametrize("answer", [None, True, {}, {"approve": "yes"}, {"approve": None}, ValueError("broken")])
+async def test_a_callback_that_does_not_decide_leaves_it_to_a_person(tmp_path: Path, answer: Any) -> None:
+    def judge(_ctx: Any, _item: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    result = await Runner.run(
+        an_agent(shell_call("echo x > f"), tools=[ShellTool(LocalShell(tmp_path), on_approval=judge)]), "go"
+    )
+
+    assert len(result.interruptions) == 1
+    assert not (tmp_path / "f").exists()
+
+
+async def test_an_executor_of_ones_own_is_given_the_request_and_its_answer_is_read(tmp_path: Path) -> None:
+    async def elsewhere(request: Any) -> ShellResult:
+        assert request.data.call_id == "s"
+        return ShellResult([ShellCommandOutput(stdout="ran elsewhere\n", command=request.data.action.commands[0])])
+
+    result = await Runner.run(an_agent(shell_call("make"), tools=[ShellTool(elsewhere, needs_approval=False)]), "go")
+
+    assert last_output(result) == "$ make\nran elsewhere\n[exit code 0]"
+
+
+async def test_malformed_arguments_are_told_to_the_model(tmp_path: Path) -> None:
+    call = function_call("shell", {"commands": "ls"}, call_id="s")
+
+    result = await Runner.run(an_agent(call, tools=[ShellTool(LocalShell(tmp_path), needs_approval=False)]), "go")
+
+    assert "commands: a list of texts is needed" in last_output(result)
+
+
+async def test_an_edit_by_the_reviewer_runs_other_commands(tmp_path: Path) -> None:
+    agent = an_agent(shell_call("rm -rf important"), tools=[ShellTool(LocalShell(tmp_path))])
+    state = (await Runner.run(agent, "go")).to_state()
+    arguments = {"commands": ["echo spared > f"], "timeout_ms": None, "max_output_length": None}
+    state.approve(state.get_interruptions()[0], arguments=arguments)
+
+    await Runner.run(agent, state)
+
+    assert (tmp_path / "f").read_text() == "spared\n"
+
+
+def test_what_is_no_executor_or_editor_is_refused_where_it_is_written() -> None:
+    with pytest.raises(UserError, match="executor"):
+        ShellTool("bash")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="create_file"):
+        ApplyPatchTool(object())  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="on_approval"):
+        ShellTool(print, on_approval=True)  # type: ignore[arg-type]
