@@ -75,6 +75,7 @@ PINNED = [
     "OutputGuardrail",
     "OutputGuardrailTripwireTriggered",
     "PlacetError",
+    "ProviderError",
     "RawEvent",
     "RawResponsesStreamEvent",
     "ReasoningItem",
