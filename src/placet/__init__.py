@@ -15,6 +15,7 @@ from placet.errors import (
     LimitExceeded,
     MaxTurnsExceeded,
     ModelBehaviorError,
+    ModelRefusalError,
     NotPending,
     OutputGuardrailTripwireTriggered,
     PlacetError,
@@ -64,11 +65,11 @@ from placet.items import (
     ToolCallOutputItem,
 )
 from placet.lifecycle import AgentHooks, RunHooks
-from placet.model_settings import ModelSettings
+from placet.model_settings import ModelRetryBackoffSettings, ModelRetrySettings, ModelSettings
 from placet.ports import Model, ModelRequest, RawEvent, Reconciled, Session, Store, ToolSpec
 from placet.run_config import CallModelData, Limits, ModelInputData, RunConfig, ToolErrorFormatterArgs
 from placet.run_state import RunState
-from placet.runtime.defaults import default_store, set_default_store
+from placet.runtime.defaults import default_store, set_default_store, set_model_names
 from placet.runtime.frame import RunErrorHandlerInput, RunErrorHandlerResult
 from placet.runtime.result import RunResult, RunResultStreaming
 from placet.runtime.runner import Runner
@@ -86,6 +87,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 set_default_store(MemoryStore())
+
+
+def _model_named(name: str) -> Model:
+    from placet.models.naming import resolve
+
+    return resolve(name)
+
+
+set_model_names(_model_named)
 
 
 def __getattr__(name: str) -> Any:
@@ -133,8 +143,11 @@ __all__ = [
     "Model",
     "ModelBehaviorError",
     "ModelInputData",
+    "ModelRefusalError",
     "ModelRequest",
     "ModelResponse",
+    "ModelRetryBackoffSettings",
+    "ModelRetrySettings",
     "ModelSettings",
     "NotPending",
     "OpenAIConversationsSession",

@@ -88,6 +88,8 @@ class Agent(Generic[T]):
     input_guardrails: list[InputGuardrail] = field(default_factory=list)
     output_guardrails: list[OutputGuardrail] = field(default_factory=list)
     tool_use_behavior: ToolUseBehavior = "run_llm_again"
+    reset_tool_choice: bool = True
+    """After calls, `model_settings.tool_choice` does not apply to the next request: the model may answer."""
     hooks: AgentHooks[T] | None = None
     key: str | None = None
     """Tells this agent apart where its name does not; stored states find their agent by it."""

@@ -8,6 +8,7 @@
     │   ├── NotPending                     a decision names a call that does not wait (those that do are listed)
     │   └── LimitExceeded                  an argument, an output or a log is larger than the limit that is named
     ├── ModelBehaviorError                 the model answered what no run can go on with
+    │   └── ModelRefusalError              ... it refused, where an output_type was asked for
     ├── GuardrailTripped                   a rule in code stopped the run
     │   ├── InputGuardrailTripwireTriggered
     │   ├── OutputGuardrailTripwireTriggered
@@ -85,6 +86,15 @@ class LimitExceeded(UserError):
 
 class ModelBehaviorError(PlacetError):
     code = "model_behavior"
+
+
+class ModelRefusalError(ModelBehaviorError):
+    code = "model_refusal"
+
+    def __init__(self, message: str = "", refusal: str = "") -> None:
+        super().__init__(message)
+        self.refusal = refusal
+        """What the model said instead of answering."""
 
 
 class GuardrailTripped(PlacetError):

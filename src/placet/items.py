@@ -55,6 +55,11 @@ class MessageOutputItem(_ItemBase):
     def text(self) -> str:
         return text_of(self.to_input_item())
 
+    @property
+    def refusal(self) -> str | None:
+        """What the model said instead of answering, where it refused to."""
+        return refusal_of(self.to_input_item())
+
 
 @dataclass(eq=False, repr=False)
 class ReasoningItem(_ItemBase):
@@ -172,6 +177,9 @@ class ModelResponse:
     usage: Usage = field(default_factory=Usage)
     response_id: str | None = None
     request_id: str | None = None
+    """The provider's own name for the request: its support asks for it."""
+    incomplete: str | None = None
+    """Why the answer was cut short, as half a sentence («it reached …»); None: it is whole."""
 
     def to_input_items(self) -> list[JsonObject]:
         return [plain_item(item) for item in self.output]
@@ -190,6 +198,14 @@ def text_of(item: JsonObject) -> str:
 def _part_text(part: JsonObject) -> str:
     found = part.get("text") if part.get("text") is not None else part.get("refusal")
     return found if isinstance(found, str) else ""
+
+
+def refusal_of(item: JsonObject) -> str | None:
+    """The text of a message's refusal, or None when it holds none."""
+    content = item.get("content")
+    parts = content if isinstance(content, list) else []
+    found = [part.get("refusal") for part in parts if isinstance(part, dict) and part.get("type") == "refusal"]
+    return "".join(text for text in found if isinstance(text, str)) if found else None
 
 
 def final_text(output: Sequence[JsonObject]) -> str | None:

@@ -45,6 +45,10 @@ class ModelRequest:
     output_schema: Mapping[str, object] | None = None
     previous_response_id: str | None = None
     conversation_id: str | None = None
+    hosted_tools: Sequence[Mapping[str, object]] = ()
+    """Tools that the provider runs itself, declared in its own words. A model whose provider has none refuses them."""
+    after: str | None = None
+    """In a conversation: the id of its newest item before this request; empty: it was empty; None: nobody looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,11 @@ class ReadsConversations(Protocol):
 
     async def find_request(self, request: ModelRequest) -> Reconciled | None:
         """Whether the conversation holds what this request carried; None when that cannot be told."""
+        ...
+
+    async def newest_item(self, conversation_id: str) -> str | None:
+        """The id of the conversation's newest item, so that what a lost request left there can be told from what was
+        there before; empty for an empty conversation, None when that cannot be told."""
         ...
 
 

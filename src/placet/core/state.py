@@ -151,6 +151,12 @@ class RunFold:
     """What the server has not acknowledged, where the server keeps the history."""
     in_flight: int = 0
     """How much of the outbox the request on its way carries."""
+    newest_item: str | None = None
+    """In a conversation: the id of its newest item, as far as this run knows; None: it would have to look."""
+    sent_after: str | None = None
+    """The newest item when the last request was sent: what came since tells what became of the request."""
+    may_be_at_work: bool = False
+    """A request was lost, and the conversation showed nothing of it: the server may still be at work on it."""
 
     def copy(self, ledger: Ledger | None = None) -> RunFold:
         """An independent twin: costs as much as the open turn, and a shallow copy of the lists of what is over."""

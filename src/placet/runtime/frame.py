@@ -20,6 +20,7 @@ from placet.ids import call_id
 from placet.lifecycle import AsRunHooks, RunHooks
 from placet.ports import Model, Session
 from placet.run_config import RunConfig
+from placet.runtime.defaults import model_named
 from placet.runtime.journal import Journal
 from placet.runtime.stream import Feed
 from placet.runtime.watching import Watch
@@ -157,17 +158,12 @@ class Frame:
     @property
     def model(self) -> Model:
         found = self.config.model or self.agent.model
-        if found is None or isinstance(found, str):
+        if found is None:
             raise UserError(
-                f"Agent '{self.agent.name}' has "
-                + (
-                    "no model"
-                    if found is None
-                    else f"the model '{found}', and no provider is installed that knows names"
-                )
-                + ": pass an object with get_response and stream_response, as Agent(model=…) or RunConfig(model=…)."
+                f"Agent '{self.agent.name}' has no model: pass a name ('gpt-…', 'anthropic/…') or an object with "
+                "get_response and stream_response, as Agent(model=…) or RunConfig(model=…)."
             )
-        return found
+        return model_named(found) if isinstance(found, str) else found
 
     @property
     def all_hooks(self) -> list[RunHooks[Any]]:

@@ -116,7 +116,7 @@ def input_of(log: Log, path: str) -> list[JsonObject]:
 
 def responses_of(log: Log, path: str) -> list[ModelResponse]:
     received = (fact for fact in _own_facts(log, path) if isinstance(fact, ResponseReceived))
-    return [ModelResponse(fact.output, fact.usage, fact.response_id) for fact in received]
+    return [ModelResponse(fact.output, fact.usage, fact.response_id, fact.request_id) for fact in received]
 
 
 def guardrail_results_of(log: Log, path: str, kind: str) -> list[GuardrailResult]:
