@@ -65,7 +65,8 @@ class Model(Protocol):
     """A model answers requests. One that certainly did not take a request raises `placet.RequestNotTaken`.
 
     A model that never changes the items it is given may say so with `leaves_input_alone = True`, and spares a copy of
-    the history for each request.
+    the history for each request. One whose server keeps no conversations says `keeps_history = False`: a run that
+    counts on it is refused before anything is sent.
     """
 
     async def get_response(self, request: ModelRequest) -> ModelResponse: ...

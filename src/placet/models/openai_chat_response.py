@@ -68,7 +68,7 @@ def _said(completion: Mapping[str, Any]) -> str:
 def as_items(message: Mapping[str, Any], server: str) -> list[JsonObject]:
     """Reasoning, text and calls, in this order; fields that are not known stay with the first of them."""
     items = [*_reasoning(message, server), *_texts(message), *_calls(message, server)]
-    beyond = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and value is not None}
+    beyond = _others(message, _MESSAGE_FIELDS)
     if _has_other_parts(message.get("content")):
         beyond["content"] = message["content"]
     if items and beyond:
@@ -149,7 +149,8 @@ def _call(call: Mapping[str, Any], server: str) -> JsonObject:
 
 
 def _others(given: Mapping[str, Any], known: frozenset[str]) -> JsonObject:
-    return {name: value for name, value in given.items() if name not in known and value is not None}
+    """Fields that are not known and say something: an empty list of annotations says nothing."""
+    return {name: value for name, value in given.items() if name not in known and value not in (None, "", [], {})}
 
 
 def arguments_text(given: object) -> str:

@@ -21,6 +21,8 @@ _HOSTED_CHOICES = frozenset(
 )
 _NAMED_ANEW = frozenset({"message", "reasoning", "function_call", "function_call_output"})
 """Items that the API takes without their id: what the server did not store cannot be named by one."""
+_COMMON = frozenset({"message", "function_call", "function_call_output"})
+"""What every API makes, and every other can read."""
 _TRANSIENT = frozenset({"server_error", "rate_limit_exceeded", "vector_store_timeout"})
 
 _INCOMPLETE = {
@@ -134,6 +136,8 @@ def _input_item(item: JsonObject, *, stored: bool) -> JsonObject | None:
     kind = item.get("type") or "message"
     if kind == "reasoning" and not _can_be_read(item, stored=stored):
         return None
+    if kind not in _COMMON and item.get("provider_data"):
+        return None  # another API made it for itself
     found = {name: value for name, value in item.items() if name != "provider_data"}
     if not stored and kind in _NAMED_ANEW:
         found.pop("id", None)

@@ -54,6 +54,7 @@ async def ask_model(frame: Frame) -> None:
             f"The run used up its {run.max_turns} turns. Resume its state with a larger max_turns to go on.", frame.path
         )
     model = frame.model  # before anything is written: a missing model is no lost request
+    _check_who_keeps_the_history(frame, model)
     await write_session(frame)
     request = await _prepare(frame)
     judging = await start_judging_input(frame)
@@ -70,6 +71,14 @@ async def ask_model(frame: Frame) -> None:
     if judging is not None:
         await frame.journal.commit()
         frame.note(GuardrailsJudged("input", await judging))
+
+
+def _check_who_keeps_the_history(frame: Frame, model: Model) -> None:
+    if frame.run.delivery != "own" and getattr(model, "keeps_history", True) is False:
+        raise UserError(
+            f"{type(model).__name__} has no server that keeps a conversation: run without previous_response_id, "
+            "auto_previous_response_id and conversation_id, and the whole history is sent each time."
+        )
 
 
 async def _answer(frame: Frame, model: Model, request: ModelRequest, judging: Judging) -> ModelResponse:
