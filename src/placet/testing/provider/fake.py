@@ -6,18 +6,19 @@ import fnmatch
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from placet.clock import SYSTEM_CLOCK
 from placet.errors import UserError
-from placet.testing.provider.conversations import Conversation
+from placet.testing.provider.chat import ChatService
 from placet.testing.provider.ids import Mint
+from placet.testing.provider.messages import MessagesService
 from placet.testing.provider.recording import ProviderRequest, recorded
 from placet.testing.provider.refusal import Refused, anthropic_error, openai_error
 from placet.testing.provider.reply import Reply, json_reply
 from placet.testing.provider.responses import Prepared, ResponsesService
 from placet.testing.provider.server import Served
-from placet.testing.provider.steps import ProviderStep, Step, as_step
+from placet.testing.provider.steps import Answer, Fault, ProviderStep, Raw, Step, as_step
 from placet.testing.provider.travel import faulty_reply, sent_on
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from placet.testing.provider.transport import ProviderTransport
 
+P = TypeVar("P")
 BASE_URL = "http://provider.test/v1"
 SCRIPT_ERROR = 418
 """The status of an answer that says that the script itself is wrong: no client sends such a request again."""
@@ -33,6 +35,16 @@ SCRIPT_ERROR = 418
 
 class Now(Protocol):
     def now(self) -> float: ...
+
+
+class Service(Protocol[P]):
+    """One API: it checks a request, and answers it if it may."""
+
+    def check(self, request: ProviderRequest) -> P: ...
+
+    def respond(self, prepared: P, answer: Answer | Raw, *, kept: bool, now: float) -> Reply: ...
+
+    def error_event(self, message: str, code: str | None, number: int) -> bytes: ...
 
 
 class FakeProvider:
@@ -48,6 +60,8 @@ class FakeProvider:
         self._lock = threading.RLock()
         self._mint = Mint()
         self._responses = ResponsesService(self._mint)
+        self._chat = ChatService(self._mint)
+        self._messages = MessagesService(self._mint)
         self._interruptions: list[tuple[str, str, ProviderStep]] = []
         self._script_errors: list[str] = []
         self.requests: list[ProviderRequest] = []
@@ -164,7 +178,7 @@ class FakeProvider:
             return json_reply(self._responses.conversations.carry_out(request, self._clock.now()))
         raise Refused(f"Invalid URL ({request.method} {request.path})", status=404)
 
-    def _interruption(self, request: ProviderRequest) -> Any:
+    def _interruption(self, request: ProviderRequest) -> Fault | None:
         for index, (method, path, step) in enumerate(self._interruptions):
             if method == request.method and fnmatch.fnmatch(request.path, path):
                 del self._interruptions[index]
@@ -172,19 +186,28 @@ class FakeProvider:
         return None
 
     def _ask_model(self, request: ProviderRequest) -> Reply:
-        service = self._responses
+        match request.api:
+            case "chat":
+                return self._asked(request, self._chat)
+            case "messages":
+                return self._asked(request, self._messages)
+            case _:
+                return self._asked(request, self._responses)
+
+    def _asked(self, request: ProviderRequest, service: Service[P]) -> Reply:
+        """The rules first, then the script: a request that breaks one is refused whatever the script has planned."""
         prepared = service.check(request)
         step = self._take(request)
-        if step.answer is None and step.fault is None:
-            raise UserError("A step of the provider's script neither answers nor fails.")
-        reply = None
+        reply: Reply | None = None
         if step.answer is not None:
             reply = service.respond(prepared, step.answer, kept=step.kept, now=self._clock.now())
-        if step.fault is not None or reply is None:
-            assert step.fault is not None
+        if step.fault is not None:
             reply = faulty_reply(step.fault, lambda refused: self._error(request, refused))
+        if reply is None:
+            raise UserError("A step of the provider's script neither answers nor fails.")
         reply = sent_on(step, reply, service.error_event)
-        _lock_until_over(prepared, reply)
+        if isinstance(prepared, Prepared):
+            _lock_until_over(prepared, reply)
         return reply
 
     def _take(self, request: ProviderRequest) -> ProviderStep:
@@ -221,7 +244,7 @@ def _check_request(request: ProviderRequest) -> None:
 
 def _lock_until_over(prepared: Prepared, reply: Reply) -> None:
     """A conversation is locked while a response in it is under way."""
-    conversation: Conversation | None = prepared.conversation
+    conversation = prepared.conversation
     if conversation is None:
         return
     conversation.is_locked = True
