@@ -52,9 +52,22 @@ from placet.guardrail import (
     tool_output_guardrail,
 )
 from placet.handoff import Handoff, HandoffInputData, handoff
+from placet.hosted_tools import (
+    CodeInterpreterTool,
+    FileSearchTool,
+    HostedMCPTool,
+    HostedTool,
+    ImageGenerationTool,
+    MCPToolApprovalFunction,
+    MCPToolApprovalFunctionResult,
+    MCPToolApprovalRequest,
+    WebSearchTool,
+)
 from placet.items import (
     HandoffCallItem,
     HandoffOutputItem,
+    MCPApprovalRequestItem,
+    MCPApprovalResponseItem,
     MessageOutputItem,
     ModelResponse,
     OtherItem,
@@ -81,6 +94,7 @@ from placet.tool import CannotTell, DidNotHappen, FunctionTool, Happened, Tool, 
 from placet.tracker import OpenAIServerConversationTracker
 
 if TYPE_CHECKING:
+    from placet.models.openai_responses import OpenAIResponsesModel
     from placet.sessions.openai_conversations import OpenAIConversationsSession
     from placet.sessions.sqlite import SQLiteSession
 
@@ -108,6 +122,10 @@ def __getattr__(name: str) -> Any:
         from placet.sessions.openai_conversations import OpenAIConversationsSession
 
         return OpenAIConversationsSession
+    if name == "OpenAIResponsesModel":
+        from placet.models.openai_responses import OpenAIResponsesModel
+
+        return OpenAIResponsesModel
     raise AttributeError(f"module 'placet' has no attribute {name!r}")
 
 
@@ -119,8 +137,10 @@ __all__ = [
     "ApprovalRecord",
     "CallModelData",
     "CannotTell",
+    "CodeInterpreterTool",
     "DeliveryUnknown",
     "DidNotHappen",
+    "FileSearchTool",
     "FunctionTool",
     "FunctionToolResult",
     "Grant",
@@ -132,11 +152,19 @@ __all__ = [
     "HandoffInputData",
     "HandoffOutputItem",
     "Happened",
+    "HostedMCPTool",
+    "HostedTool",
+    "ImageGenerationTool",
     "InMemorySession",
     "InputGuardrail",
     "InputGuardrailTripwireTriggered",
     "LimitExceeded",
     "Limits",
+    "MCPApprovalRequestItem",
+    "MCPApprovalResponseItem",
+    "MCPToolApprovalFunction",
+    "MCPToolApprovalFunctionResult",
+    "MCPToolApprovalRequest",
     "MaxTurnsExceeded",
     "MemoryStore",
     "MessageOutputItem",
@@ -151,6 +179,7 @@ __all__ = [
     "ModelSettings",
     "NotPending",
     "OpenAIConversationsSession",
+    "OpenAIResponsesModel",
     "OpenAIServerConversationTracker",
     "OtherItem",
     "OutputGuardrail",
@@ -206,6 +235,7 @@ __all__ = [
     "ToolsToFinalOutputResult",
     "Usage",
     "UserError",
+    "WebSearchTool",
     "default_store",
     "function_tool",
     "handoff",

@@ -12,7 +12,7 @@ from typing import Any
 from placet import events as e
 from placet.codec import JsonObject, canonical
 from placet.core.approvals import Entry
-from placet.core.plan import plan_calls
+from placet.core.plan import APPROVAL_RESPONSE, label_field, plan_calls
 from placet.core.state import Call, RunFold
 from placet.core.table import Move, Status, after
 from placet.errors import IllegalTransition
@@ -196,7 +196,7 @@ def _add_input(run: RunFold, items: list[JsonObject]) -> None:
     run.history.extend(items)
     run.outbox.extend(items)
     for item in items:  # a history that was given as input may hold calls of its own
-        label = item.get("call_id")
+        label = item.get(label_field(item))
         if isinstance(label, str):
             run.seen_labels.add(label)
 
@@ -447,6 +447,12 @@ def _close_turn(run: RunFold) -> None:
 
 
 def output_item(call: Call, label: str) -> JsonObject:
+    """What a model reads of a call that has ended; of a hosted one its provider reads whether it may go on."""
+    if call.server is not None:
+        answer: JsonObject = {"type": APPROVAL_RESPONSE, "approval_request_id": label}
+        if call.outcome == "finished":
+            return {**answer, "approve": True}
+        return {**answer, "approve": False, "reason": call.output if isinstance(call.output, str) else ""}
     return {"type": "function_call_output", "call_id": label, "output": call.output}
 
 

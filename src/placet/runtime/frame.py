@@ -143,13 +143,14 @@ class Frame:
     def note(self, *facts: Any) -> None:  # Any: the journal says which facts there are
         self.journal.note(self.path, *facts)
 
-    def tool_named(self, name: str) -> Tool | None:
-        return self.agent.tool_named(name)
+    def tool_of(self, call: Call) -> Tool | None:
+        return self.agent.tool_of(call)
 
     async def enabled_tools(self) -> list[Tool]:
-        if any(callable(tool.is_enabled) for tool in self.agent.tools):
+        tools = self.agent.function_tools
+        if any(callable(tool.is_enabled) for tool in tools):
             await self.journal.commit()  # rules are user code: what happened is safe before they are asked
-        return [tool for tool in self.agent.tools if tool.is_enabled is True or await self._is_enabled(tool)]
+        return [tool for tool in tools if tool.is_enabled is True or await self._is_enabled(tool)]
 
     async def _is_enabled(self, tool: Tool) -> bool:
         rule = tool.is_enabled

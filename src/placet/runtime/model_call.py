@@ -4,7 +4,6 @@ request."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +37,7 @@ from placet.run_config import CallModelData, ModelInputData
 from placet.run_state import as_input
 from placet.runtime.frame import Frame, awaited
 from placet.runtime.guarding import InputTripped, Judging, start_judging_input, unless_tripped
-from placet.runtime.handing_over import paired
+from placet.runtime.handing_over import output_labels, paired
 from placet.runtime.output import output_schema, parse_final
 from placet.runtime.retrying import Retrying
 from placet.runtime.session_writing import write_session
@@ -144,6 +143,9 @@ async def _prepare(frame: Frame) -> ModelRequest:
     if not getattr(frame.model, "leaves_input_alone", False):
         items = msgspec.json.decode(encode(items))  # a foreign model may change what it is given: a quick deep copy
     settings = agent.model_settings.resolve(frame.config.model_settings)
+    wanted = [part for tool in agent.hosted_tools for part in tool.include]
+    if wanted:
+        settings = replace(settings, response_include=[*(settings.response_include or ()), *wanted])
     return ModelRequest(
         input=items,
         system_instructions=prompt,
@@ -152,6 +154,7 @@ async def _prepare(frame: Frame) -> ModelRequest:
         output_schema=output_schema(agent.output_type),
         previous_response_id=out.previous_response_id,
         conversation_id=out.conversation_id,
+        hosted_tools=[tool.declaration for tool in agent.hosted_tools],
         after=await _newest_item(frame, out.conversation_id),
     )
 
@@ -176,16 +179,12 @@ async def _filtered(frame: Frame, prompt: str | None) -> tuple[list[JsonObject],
     assert isinstance(items, list)
     if frame.run.delivery == "own":
         return paired(items), kept.instructions, out
-    missing = _output_labels(out.items) - _output_labels(items)
+    missing = output_labels(out.items) - output_labels(items)
     if missing:
         raise UserError(
             f"call_model_input_filter left out the output of {sorted(missing)}, which the server waits for."
         )
     return items, kept.instructions, out
-
-
-def _output_labels(items: Sequence[JsonObject]) -> set[str]:
-    return {str(item.get("call_id")) for item in items if item.get("type") == "function_call_output"}
 
 
 async def _send(frame: Frame, model: Model, request: ModelRequest) -> Any:

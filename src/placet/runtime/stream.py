@@ -27,6 +27,8 @@ from placet.ids import ROOT
 from placet.items import (
     HandoffCallItem,
     HandoffOutputItem,
+    MCPApprovalRequestItem,
+    MCPApprovalResponseItem,
     MessageOutputItem,
     ReasoningItem,
     RunItem,
@@ -80,6 +82,10 @@ def _name(item: RunItem) -> str:
             return "handoff_requested"
         case HandoffOutputItem():
             return "handoff_occured"  # spelled as users of the OpenAI Agents SDK know it
+        case MCPApprovalRequestItem():
+            return "mcp_approval_requested"
+        case MCPApprovalResponseItem():
+            return "mcp_approval_response"
         case ToolCallItem():
             return "tool_called"
         case ToolCallOutputItem():
