@@ -55,10 +55,9 @@ class AnthropicModel:
         while True:
             with provider_errors("Anthropic"):
                 raw = await client.messages.with_raw_response.create(**so_far.arguments())
-                body = json.loads(raw.text)  # as it came: the client's types may not know all of it
-            request_id = raw.headers.get("request-id")
-            if so_far.add(as_message(body, request_id)):
-                return so_far.response(asked.mark, request_id)
+                body = json.loads(await raw.text())  # as it came: the client's types may not know all of it
+            if so_far.add(as_message(body, raw.request_id)):
+                return so_far.response(asked.mark, raw.request_id)
 
     async def stream_response(self, request: ModelRequest) -> AsyncIterator[StreamPart]:
         asked = asked_of(self.model, request)
@@ -176,7 +175,7 @@ def asked_of(model: str, request: ModelRequest) -> Asked:
         "metadata": _metadata(settings.metadata),
         "extra_headers": settings.extra_headers,
         "extra_query": settings.extra_query,
-        "extra_body": _body(settings),
+        "extra_body": settings.extra_body,
         "timeout": settings.timeout,
     }
     return Asked(with_extra_args(found, settings), mark)
@@ -251,13 +250,3 @@ def _output(schema: Mapping[str, object] | None, effort: object) -> JsonObject |
 def _metadata(given: Mapping[str, str] | None) -> JsonObject | None:
     """The API takes one word about the request: whose it is."""
     return {"user_id": given["user_id"]} if given and "user_id" in given else None
-
-
-def _body(settings: ModelSettings) -> object:
-    """Sampling settings are no arguments of the client any more; older models still take them."""
-    sampling = {"temperature": settings.temperature, "top_p": settings.top_p}
-    found = {name: value for name, value in sampling.items() if value is not None}
-    given = settings.extra_body
-    if not found:
-        return given
-    return {**found, **given} if isinstance(given, Mapping) else found

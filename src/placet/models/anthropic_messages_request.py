@@ -22,6 +22,7 @@ BLOCK = "anthropic:"
 _BAD_IN_LABELS = re.compile(r"[^a-zA-Z0-9_-]")
 _DATA_URL = re.compile(r"data:(?P<kind>[\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*?(?P<base64>;base64)?,(?P<data>.*)", re.DOTALL)
 _BEGINNING = "(The conversation begins here.)"
+_GO_ON = "(Please go on.)"
 
 
 def as_system(items: Iterable[JsonObject], instructions: str | None) -> str | list[JsonObject] | None:
@@ -50,7 +51,7 @@ def as_messages(items: Iterable[JsonObject], prefix: str, *, must_think: bool) -
     for item in items:
         if not _is_for_the_system(item):
             writer.add(item)
-    writer.close()
+    writer.end()
     return writer.messages, writer.mark
 
 
@@ -93,6 +94,13 @@ class _Writer:
                 self._blocks.append(_fields(block))
             case _:
                 pass  # made by another API for itself (a hosted tool's call, say): nobody here could read it
+
+    def end(self) -> None:
+        """The API wants a user to have the last word: one who says nothing new lets the model go on."""
+        self.close()
+        if self.messages and self._role == "assistant":
+            self._role, self._blocks = "user", [{"type": "text", "text": _GO_ON}]
+            self.close()
 
     def close(self) -> None:
         blocks = [*self._results, *self._blocks]

@@ -44,6 +44,7 @@ def test_both_sides_take_turns_and_results_stand_first_in_the_message_after_thei
         output_of("a", "paid"),
         output_of("b", "Tool execution was not approved."),
         assistant_message("Done."),
+        HELLO,
     )
 
     assert found == [
@@ -65,6 +66,7 @@ def test_both_sides_take_turns_and_results_stand_first_in_the_message_after_thei
             ],
         },
         {"role": "assistant", "content": [text("Done.")]},
+        {"role": "user", "content": [text("Hello")]},
     ]
 
 
@@ -192,6 +194,12 @@ def test_a_conversation_that_begins_with_the_model_gets_a_beginning() -> None:
     assert [each["role"] for each in found] == ["user", "assistant", "user"]
 
 
+def test_a_conversation_that_ends_with_the_model_lets_it_go_on() -> None:
+    found = messages(HELLO, assistant_message("One moment."))
+
+    assert [each["role"] for each in found] == ["user", "assistant", "user"]
+
+
 def test_what_another_api_made_for_itself_is_left_out() -> None:
     found = messages(
         HELLO,
@@ -202,7 +210,7 @@ def test_what_another_api_made_for_itself_is_left_out() -> None:
         {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
     )
 
-    assert found[1:] == [{"role": "assistant", "content": [text("Hi."), text("No.")]}]
+    assert found[1] == {"role": "assistant", "content": [text("Hi."), text("No.")]}
 
 
 def test_an_item_that_only_a_server_with_a_memory_could_find_is_refused_in_words() -> None:
@@ -291,8 +299,6 @@ def test_a_mark_of_caching_changes_nothing_of_what_was_said() -> None:
 
 def test_settings_are_sent_under_the_names_of_this_api_and_what_is_not_set_is_not_sent() -> None:
     settings = ModelSettings(
-        temperature=0.5,
-        top_p=0.9,
         tool_choice="pay",
         parallel_tool_calls=False,
         max_tokens=100,
@@ -303,6 +309,8 @@ def test_settings_are_sent_under_the_names_of_this_api_and_what_is_not_set_is_no
         extra_headers={"x": "y"},
         extra_args={"cache_control": {"type": "ephemeral"}, "stop_sequences": ["."]},
         timeout=5.0,
+        temperature=0.5,
+        top_p=0.9,
         frequency_penalty=0.1,
         store=False,
         truncation="auto",
@@ -320,7 +328,7 @@ def test_settings_are_sent_under_the_names_of_this_api_and_what_is_not_set_is_no
         "output_config": {"effort": "low"},
         "metadata": {"user_id": "u1"},
         "extra_query": {"q": "1"},
-        "extra_body": {"temperature": 0.5, "top_p": 0.9, "top_k": 3},
+        "extra_body": {"top_k": 3},
         "extra_headers": {"x": "y"},
         "cache_control": {"type": "ephemeral"},
         "stop_sequences": ["."],
