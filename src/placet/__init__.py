@@ -15,9 +15,11 @@ from placet.errors import (
     LimitExceeded,
     MaxTurnsExceeded,
     ModelBehaviorError,
+    ModelRefusalError,
     NotPending,
     OutputGuardrailTripwireTriggered,
     PlacetError,
+    ProviderError,
     RequestNotTaken,
     RunConflict,
     RunFinished,
@@ -50,9 +52,22 @@ from placet.guardrail import (
     tool_output_guardrail,
 )
 from placet.handoff import Handoff, HandoffInputData, handoff
+from placet.hosted_tools import (
+    CodeInterpreterTool,
+    FileSearchTool,
+    HostedMCPTool,
+    HostedTool,
+    ImageGenerationTool,
+    MCPToolApprovalFunction,
+    MCPToolApprovalFunctionResult,
+    MCPToolApprovalRequest,
+    WebSearchTool,
+)
 from placet.items import (
     HandoffCallItem,
     HandoffOutputItem,
+    MCPApprovalRequestItem,
+    MCPApprovalResponseItem,
     MessageOutputItem,
     ModelResponse,
     OtherItem,
@@ -63,11 +78,11 @@ from placet.items import (
     ToolCallOutputItem,
 )
 from placet.lifecycle import AgentHooks, RunHooks
-from placet.model_settings import ModelSettings
+from placet.model_settings import ModelRetryBackoffSettings, ModelRetrySettings, ModelSettings
 from placet.ports import Model, ModelRequest, RawEvent, Reconciled, Session, Store, ToolSpec
 from placet.run_config import CallModelData, Limits, ModelInputData, RunConfig, ToolErrorFormatterArgs
 from placet.run_state import RunState
-from placet.runtime.defaults import default_store, set_default_store
+from placet.runtime.defaults import default_store, set_default_store, set_model_names
 from placet.runtime.frame import RunErrorHandlerInput, RunErrorHandlerResult
 from placet.runtime.result import RunResult, RunResultStreaming
 from placet.runtime.runner import Runner
@@ -79,12 +94,22 @@ from placet.tool import CannotTell, DidNotHappen, FunctionTool, Happened, Tool, 
 from placet.tracker import OpenAIServerConversationTracker
 
 if TYPE_CHECKING:
+    from placet.models.openai_responses import OpenAIResponsesModel
     from placet.sessions.openai_conversations import OpenAIConversationsSession
     from placet.sessions.sqlite import SQLiteSession
 
 __version__ = "0.1.0"
 
 set_default_store(MemoryStore())
+
+
+def _model_named(name: str) -> Model:
+    from placet.models.naming import resolve
+
+    return resolve(name)
+
+
+set_model_names(_model_named)
 
 
 def __getattr__(name: str) -> Any:
@@ -97,6 +122,10 @@ def __getattr__(name: str) -> Any:
         from placet.sessions.openai_conversations import OpenAIConversationsSession
 
         return OpenAIConversationsSession
+    if name == "OpenAIResponsesModel":
+        from placet.models.openai_responses import OpenAIResponsesModel
+
+        return OpenAIResponsesModel
     raise AttributeError(f"module 'placet' has no attribute {name!r}")
 
 
@@ -108,8 +137,10 @@ __all__ = [
     "ApprovalRecord",
     "CallModelData",
     "CannotTell",
+    "CodeInterpreterTool",
     "DeliveryUnknown",
     "DidNotHappen",
+    "FileSearchTool",
     "FunctionTool",
     "FunctionToolResult",
     "Grant",
@@ -121,27 +152,40 @@ __all__ = [
     "HandoffInputData",
     "HandoffOutputItem",
     "Happened",
+    "HostedMCPTool",
+    "HostedTool",
+    "ImageGenerationTool",
     "InMemorySession",
     "InputGuardrail",
     "InputGuardrailTripwireTriggered",
     "LimitExceeded",
     "Limits",
+    "MCPApprovalRequestItem",
+    "MCPApprovalResponseItem",
+    "MCPToolApprovalFunction",
+    "MCPToolApprovalFunctionResult",
+    "MCPToolApprovalRequest",
     "MaxTurnsExceeded",
     "MemoryStore",
     "MessageOutputItem",
     "Model",
     "ModelBehaviorError",
     "ModelInputData",
+    "ModelRefusalError",
     "ModelRequest",
     "ModelResponse",
+    "ModelRetryBackoffSettings",
+    "ModelRetrySettings",
     "ModelSettings",
     "NotPending",
     "OpenAIConversationsSession",
+    "OpenAIResponsesModel",
     "OpenAIServerConversationTracker",
     "OtherItem",
     "OutputGuardrail",
     "OutputGuardrailTripwireTriggered",
     "PlacetError",
+    "ProviderError",
     "RawEvent",
     "RawResponsesStreamEvent",
     "ReasoningItem",
@@ -191,6 +235,7 @@ __all__ = [
     "ToolsToFinalOutputResult",
     "Usage",
     "UserError",
+    "WebSearchTool",
     "default_store",
     "function_tool",
     "handoff",

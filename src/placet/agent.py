@@ -10,9 +10,11 @@ from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
 from placet.codec import JsonObject
 from placet.context import RunContextWrapper, ToolContext
+from placet.core.state import Call
 from placet.errors import UserError
 from placet.guardrail import InputGuardrail, OutputGuardrail
 from placet.handoff import Handoff, handoff
+from placet.hosted_tools import HostedMCPTool, HostedTool
 from placet.lifecycle import AgentHooks, RunHooks
 from placet.model_settings import ModelSettings
 from placet.ports import Model
@@ -79,7 +81,7 @@ class Agent(Generic[T]):
     handoff_description: str | None = None
     """What a model that may hand over to this agent reads of it."""
     instructions: str | Callable[[RunContextWrapper[T], Agent[T]], str | Awaitable[str]] | None = None
-    tools: list[Tool] = field(default_factory=list)
+    tools: list[Tool | HostedTool] = field(default_factory=list)
     handoffs: list[Agent[Any] | Handoff] = field(default_factory=list)
     model: str | Model | None = None
     model_settings: ModelSettings = field(default_factory=ModelSettings)
@@ -88,6 +90,8 @@ class Agent(Generic[T]):
     input_guardrails: list[InputGuardrail] = field(default_factory=list)
     output_guardrails: list[OutputGuardrail] = field(default_factory=list)
     tool_use_behavior: ToolUseBehavior = "run_llm_again"
+    reset_tool_choice: bool = True
+    """After calls, `model_settings.tool_choice` does not apply to the next request: the model may answer."""
     hooks: AgentHooks[T] | None = None
     key: str | None = None
     """Tells this agent apart where its name does not; stored states find their agent by it."""
@@ -119,7 +123,7 @@ class Agent(Generic[T]):
         if not isinstance(tools, list) or not isinstance(handoffs, list):
             raise UserError(f"Agent '{name}': tools and handoffs are lists.")
         for tool in tools:
-            if not isinstance(tool, FunctionTool):
+            if not isinstance(tool, FunctionTool | HostedTool):
                 hint = "put @function_tool above it" if callable(tool) else "it is no tool"
                 raise UserError(
                     f"Agent '{name}': {getattr(tool, '__name__', tool)!r} cannot be called by a model: {hint}."
@@ -131,10 +135,24 @@ class Agent(Generic[T]):
     def check_names(self) -> None:
         """A model names what it calls: two things with one name could not be told apart."""
         seen: set[str] = set()
-        for name in (*(tool.name for tool in self.tools), *(each.tool_name for each in self.all_handoffs)):
+        for name in (*(tool.name for tool in self.function_tools), *(each.tool_name for each in self.all_handoffs)):
             if name in seen:
                 raise UserError(f"Agent '{self.name}' has two tools named '{name}': rename one (name_override=…).")
             seen.add(name)
+        labels = [tool.server_label for tool in self.tools if isinstance(tool, HostedMCPTool)]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise UserError(f"Agent '{self.name}' has two hosted MCP servers labelled '{label}': rename one.")
+
+    @property
+    def function_tools(self) -> list[Tool]:
+        """The tools of our own process."""
+        return [tool for tool in self.tools if isinstance(tool, FunctionTool)]
+
+    @property
+    def hosted_tools(self) -> list[HostedTool]:
+        """The tools that the model's provider runs."""
+        return [tool for tool in self.tools if isinstance(tool, HostedTool)]
 
     @property
     def address(self) -> str:
@@ -151,7 +169,15 @@ class Agent(Generic[T]):
         )
 
     def tool_named(self, name: str) -> Tool | None:
-        return next((tool for tool in self.tools if tool.name == name), None)
+        return next((tool for tool in self.tools if isinstance(tool, FunctionTool) and tool.name == name), None)
+
+    def tool_of(self, call: Call) -> Tool | None:
+        """The tool that a call means: one of our own, or one of an MCP server that the provider talks to."""
+        if call.server is None:
+            return self.tool_named(call.name)
+        servers = (tool for tool in self.tools if isinstance(tool, HostedMCPTool) and tool.server_label == call.server)
+        found = next(servers, None)
+        return found.callable_named(call.name) if found is not None else None
 
     def as_tool(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Protocol
 
@@ -15,6 +16,10 @@ class Clock(Protocol):
         """Seconds that never go back, for measuring how long something took."""
         ...
 
+    async def sleep(self, seconds: float) -> None:
+        """Wait: before a request is sent again, say."""
+        ...
+
 
 class SystemClock:
     def now(self) -> float:
@@ -22,6 +27,9 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
 
 SYSTEM_CLOCK = SystemClock()

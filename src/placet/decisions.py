@@ -14,6 +14,7 @@ from placet.codec import Json, JsonObject, NotPlain, canonical, plain, writable
 from placet.core.approvals import ANY_AGENT, Entry, Ledger
 from placet.core.deciding import find_by_id, find_by_look
 from placet.core.gate import digest_of
+from placet.core.plan import HOSTED_MCP
 from placet.errors import StaleApproval, UserError
 from placet.events import DecisionMade, GrantMade, Verdict
 from placet.ids import mint, path_of, split_call_id
@@ -88,6 +89,7 @@ def stage_word(
 def facts_of_word(entry: Entry, word: Word, now: float) -> tuple[DecisionMade, list[GrantMade]]:
     """What somebody said about a call, as facts."""
     _check_word(word)
+    refuse_if_hosted(entry, word.verdict)
     digest = entry.digest
     if word.arguments is not None:
         digest = digest_of(path_of(entry.call), entry.agent, entry.tool, entry.fingerprint, word.arguments)
@@ -104,6 +106,16 @@ def facts_of_word(entry: Entry, word: Word, now: float) -> tuple[DecisionMade, l
         output=word.output,
     )
     return decision, [_grant(entry, word, now)] if word.always else []
+
+
+def refuse_if_hosted(entry: Entry, verdict: Verdict) -> None:
+    """A call that the model's provider makes itself can be allowed or not: nobody can change it or answer it."""
+    if entry.tool.startswith(f"{HOSTED_MCP}:") and verdict in ("edit", "respond"):
+        what = "its arguments cannot be changed" if verdict == "edit" else "nobody can answer in its place"
+        raise UserError(
+            f"The tool '{entry.name}' is called by the model's provider, on an MCP server: {what}. "
+            "Approve or reject it."
+        )
 
 
 def find_entry(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId) -> Entry:

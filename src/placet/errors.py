@@ -8,6 +8,7 @@
     │   ├── NotPending                     a decision names a call that does not wait (those that do are listed)
     │   └── LimitExceeded                  an argument, an output or a log is larger than the limit that is named
     ├── ModelBehaviorError                 the model answered what no run can go on with
+    │   └── ModelRefusalError              ... it refused, where an output_type was asked for
     ├── GuardrailTripped                   a rule in code stopped the run
     │   ├── InputGuardrailTripwireTriggered
     │   ├── OutputGuardrailTripwireTriggered
@@ -20,7 +21,8 @@
     ├── RunConflict                        somebody else drives this run, or its two logs differ
     ├── StaleApproval                      a decision contradicts one in the log, or is about something that changed
     ├── RunFinished                        a decision came after the end of the run
-    ├── RequestNotTaken                    a model certainly did not take a request: nothing was delivered
+    ├── ProviderError                      a model's provider failed: it may or may not have taken the request
+    │   └── RequestNotTaken                ... and it certainly did not take it: nothing was delivered
     ├── DeliveryUnknown                    nobody knows whether a request was taken: resume with resend=True | False
     └── StoreError                         the store could not do its work
         ├── PositionConflict               an append named a position that is not the end of the log
@@ -86,6 +88,15 @@ class ModelBehaviorError(PlacetError):
     code = "model_behavior"
 
 
+class ModelRefusalError(ModelBehaviorError):
+    code = "model_refusal"
+
+    def __init__(self, message: str = "", refusal: str = "") -> None:
+        super().__init__(message)
+        self.refusal = refusal
+        """What the model said instead of answering."""
+
+
 class GuardrailTripped(PlacetError):
     code = "guardrail_tripped"
 
@@ -143,7 +154,34 @@ class RunFinished(PlacetError):
     code = "run_finished"
 
 
-class RequestNotTaken(PlacetError):
+class ProviderError(PlacetError):
+    """What an adapter makes of an error of its provider's client. The runtime decides by it whether to try again."""
+
+    code = "provider_error"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        is_transient: bool = False,
+        status: int | None = None,
+        retry_after: float | None = None,
+        request_id: str | None = None,
+        is_locked: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.is_transient = is_transient
+        """The same request may succeed later: a network, a rate limit, a server in trouble."""
+        self.status = status
+        self.retry_after = retry_after
+        """Seconds to wait, as the provider said."""
+        self.request_id = request_id
+        """The provider's own name for the request: its support asks for it."""
+        self.is_locked = is_locked
+        """Another request is at work on the same conversation."""
+
+
+class RequestNotTaken(ProviderError):
     code = "request_not_taken"
 
 

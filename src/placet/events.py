@@ -43,6 +43,7 @@ class Usage(msgspec.Struct, array_like=True, gc=False):
     total_tokens: int = 0
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_tokens: int = 0
 
     def add(self, other: Usage) -> None:
         self.requests += other.requests
@@ -51,11 +52,12 @@ class Usage(msgspec.Struct, array_like=True, gc=False):
         self.total_tokens += other.total_tokens
         self.cached_tokens += other.cached_tokens
         self.reasoning_tokens += other.reasoning_tokens
+        self.cache_write_tokens += other.cache_write_tokens
 
     def become(self, other: Usage) -> None:
         """Take over the other's figures."""
         self.requests = self.input_tokens = self.output_tokens = 0
-        self.total_tokens = self.cached_tokens = self.reasoning_tokens = 0
+        self.total_tokens = self.cached_tokens = self.reasoning_tokens = self.cache_write_tokens = 0
         self.add(other)
 
 
@@ -103,6 +105,9 @@ class InputAdded(Fact, frozen=True, tag="input"):
 class RequestSent(Fact, frozen=True, tag="ask"):
     """The model is about to be asked. The request carries all that was unsent at this place of the log."""
 
+    after: str | None = None
+    """In a conversation: the id of its newest item at this moment; empty: it has none; None: nobody looked."""
+
 
 class RequestRefused(Fact, frozen=True, tag="refused"):
     """The provider certainly did not take the request."""
@@ -129,6 +134,7 @@ class ResponseReceived(Fact, frozen=True, tag="answer"):
     response_id: str | None
     output: list[JsonObject]
     usage: Usage
+    request_id: str | None = None
 
 
 class ResponseUnusable(Fact, frozen=True, tag="nonsense"):
@@ -136,6 +142,9 @@ class ResponseUnusable(Fact, frozen=True, tag="nonsense"):
 
     response_id: str | None
     why: str
+    usage: Usage | None = None
+    """What it cost all the same."""
+    request_id: str | None = None
 
 
 class CallsAllowed(Fact, frozen=True, tag="allow"):

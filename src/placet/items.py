@@ -55,6 +55,11 @@ class MessageOutputItem(_ItemBase):
     def text(self) -> str:
         return text_of(self.to_input_item())
 
+    @property
+    def refusal(self) -> str | None:
+        """What the model said instead of answering, where it refused to."""
+        return refusal_of(self.to_input_item())
+
 
 @dataclass(eq=False, repr=False)
 class ReasoningItem(_ItemBase):
@@ -111,6 +116,32 @@ class HandoffOutputItem(_ItemBase):
 
 
 @dataclass(eq=False, repr=False)
+class MCPApprovalRequestItem(ToolCallItem):
+    """The provider asks whether it may call a tool of an MCP server."""
+
+    type: ClassVar[str] = "mcp_approval_request_item"
+
+    @property
+    def call_id(self) -> str | None:
+        return _text_field(self.raw_item, "id")
+
+    @property
+    def server_label(self) -> str | None:
+        return _text_field(self.raw_item, "server_label")
+
+
+@dataclass(eq=False, repr=False)
+class MCPApprovalResponseItem(ToolCallOutputItem):
+    """What the provider is told: it may, or it may not."""
+
+    type: ClassVar[str] = "mcp_approval_response_item"
+
+    @property
+    def call_id(self) -> str | None:
+        return _text_field(self.raw_item, "approval_request_id")
+
+
+@dataclass(eq=False, repr=False)
 class OtherItem(_ItemBase):
     """An item type that Placet has no name for: kept, sent back, and shown as it is."""
 
@@ -124,7 +155,8 @@ class ToolApprovalItem(_ItemBase):
     tool_name: str | None = None
     id: str = field(default="", kw_only=True)
     """Our id of the call: decisions find it by this. Empty on an item made by hand."""
-    kind: Literal["approval", "in_doubt"] = field(default="approval", kw_only=True)
+    kind: Literal["approval", "in_doubt", "mcp_approval"] = field(default="approval", kw_only=True)
+    """`mcp_approval`: the model's provider would call the tool, on an MCP server; it can be approved or rejected."""
     request_id: str = field(default="", kw_only=True)
     """The id of the question: a changed or in-doubt call is asked about anew, under a new one."""
     digest: str = field(default="", kw_only=True)
@@ -151,6 +183,11 @@ class ToolApprovalItem(_ItemBase):
         """The provider's label; it may be missing, or stand on several calls."""
         return _text_field(self.raw_item, "call_id") or _text_field(self.raw_item, "id")
 
+    @property
+    def server_label(self) -> str | None:
+        """The MCP server on which the provider would call the tool; None for a function of ours."""
+        return _text_field(self.raw_item, "server_label") if self.kind == "mcp_approval" else None
+
 
 RunItem: TypeAlias = (
     MessageOutputItem
@@ -159,6 +196,8 @@ RunItem: TypeAlias = (
     | ToolCallOutputItem
     | HandoffCallItem
     | HandoffOutputItem
+    | MCPApprovalRequestItem
+    | MCPApprovalResponseItem
     | OtherItem
     | ToolApprovalItem
 )
@@ -172,6 +211,9 @@ class ModelResponse:
     usage: Usage = field(default_factory=Usage)
     response_id: str | None = None
     request_id: str | None = None
+    """The provider's own name for the request: its support asks for it."""
+    incomplete: str | None = None
+    """Why the answer was cut short, as half a sentence («it reached …»); None: it is whole."""
 
     def to_input_items(self) -> list[JsonObject]:
         return [plain_item(item) for item in self.output]
@@ -190,6 +232,14 @@ def text_of(item: JsonObject) -> str:
 def _part_text(part: JsonObject) -> str:
     found = part.get("text") if part.get("text") is not None else part.get("refusal")
     return found if isinstance(found, str) else ""
+
+
+def refusal_of(item: JsonObject) -> str | None:
+    """The text of a message's refusal, or None when it holds none."""
+    content = item.get("content")
+    parts = content if isinstance(content, list) else []
+    found = [part.get("refusal") for part in parts if isinstance(part, dict) and part.get("type") == "refusal"]
+    return "".join(text for text in found if isinstance(text, str)) if found else None
 
 
 def final_text(output: Sequence[JsonObject]) -> str | None:

@@ -45,6 +45,10 @@ class ModelRequest:
     output_schema: Mapping[str, object] | None = None
     previous_response_id: str | None = None
     conversation_id: str | None = None
+    hosted_tools: Sequence[Mapping[str, object]] = ()
+    """Tools that the provider runs itself, declared in its own words. A model whose provider has none refuses them."""
+    after: str | None = None
+    """In a conversation: the id of its newest item before this request; empty: it was empty; None: nobody looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,8 @@ class Model(Protocol):
     """A model answers requests. One that certainly did not take a request raises `placet.RequestNotTaken`.
 
     A model that never changes the items it is given may say so with `leaves_input_alone = True`, and spares a copy of
-    the history for each request.
+    the history for each request. One whose server keeps no conversations says `keeps_history = False`: a run that
+    counts on it is refused before anything is sent.
     """
 
     async def get_response(self, request: ModelRequest) -> ModelResponse: ...
@@ -84,6 +89,11 @@ class ReadsConversations(Protocol):
 
     async def find_request(self, request: ModelRequest) -> Reconciled | None:
         """Whether the conversation holds what this request carried; None when that cannot be told."""
+        ...
+
+    async def newest_item(self, conversation_id: str) -> str | None:
+        """The id of the conversation's newest item, so that what a lost request left there can be told from what was
+        there before; empty for an empty conversation, None when that cannot be told."""
         ...
 
 

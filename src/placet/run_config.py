@@ -13,7 +13,7 @@ from placet.errors import UserError
 from placet.guardrail import InputGuardrail, OutputGuardrail
 from placet.handoff import HandoffInputFilter
 from placet.items import Named
-from placet.model_settings import ModelSettings
+from placet.model_settings import ModelRetrySettings, ModelSettings
 from placet.ports import Model, Observer
 
 DEFAULT_MAX_TURNS = 10
@@ -71,6 +71,8 @@ class RunConfig:
     """Takes the place of every agent's model."""
     model_settings: ModelSettings | None = None
     """Laid over every agent's settings."""
+    retry: ModelRetrySettings | None = None
+    """Which failed requests are sent again, for agents whose `ModelSettings.retry` does not say."""
     input_guardrails: Sequence[InputGuardrail] = ()
     output_guardrails: Sequence[OutputGuardrail] = ()
     """For the outermost run, whoever its agent is."""

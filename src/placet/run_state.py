@@ -21,7 +21,7 @@ from placet.core.fold import as_items, fold
 from placet.core.log import Log
 from placet.core.state import Call, RunFold
 from placet.core.table import WAITING, Status
-from placet.decisions import Grant, ItemOrId, Word, find_entry, plain_object, stage_word
+from placet.decisions import Grant, ItemOrId, Word, find_entry, plain_object, refuse_if_hosted, stage_word
 from placet.errors import RunFinished, StaleApproval, UserError
 from placet.events import DecisionMade, Delivery, GrantMade, InputAdded, RunForked, RunStarted, Usage
 from placet.ids import call_id, mint, path_of, request_id
@@ -156,6 +156,7 @@ class RunState(Generic[T]):
         if self._made_by_hand:
             raise UserError("Only a call that waits in a run can be edited.")
         entry = find_entry(self._context._ledger, (*self._run.origins, self.run_id), item)
+        refuse_if_hosted(entry, "edit")
         tool = self._graph.at(entry.agent).tool_named(entry.name)
         edited = plain_object(arguments, f"The edited arguments of '{entry.name}'")
         problem = tool.problem_with(edited) if tool is not None else None
@@ -393,10 +394,11 @@ def check_declarations(graph: AgentGraph, run: RunFold) -> None:
         graph.at(member.agent)
         graph.at(member.response_agent)
     for owner, call in run.waiting():
-        if graph.at(owner.response_agent).tool_named(call.name) is None:
+        if graph.at(owner.response_agent).tool_of(call) is None:
+            what = f"tool '{call.name}'" if call.server is None else f"the MCP server '{call.server}'"
             raise UserError(
-                f"Call {call.id} waits for tool '{call.name}', which agent '{owner.response_agent}' no longer has. "
-                "Declare the tool again, or load the state with the version of the code that has it."
+                f"Call {call.id} waits for {what}, which agent '{owner.response_agent}' no longer has. "
+                "Declare it again, or load the state with the version of the code that has it."
             )
 
 
@@ -421,7 +423,7 @@ def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph) ->
         shown,
         tool_name=call.name,
         id=call_id(run_id, call.id),
-        kind="in_doubt" if call.status is Status.IN_DOUBT else "approval",
+        kind="in_doubt" if call.status is Status.IN_DOUBT else "approval" if call.server is None else "mcp_approval",
         request_id=request_id(run_id, call.id, call.request),
         digest=call.digest,
         agent_path=owner.response_agent,

@@ -12,7 +12,7 @@ from typing import Any
 from placet import events as e
 from placet.codec import JsonObject, canonical
 from placet.core.approvals import Entry
-from placet.core.plan import plan_calls
+from placet.core.plan import APPROVAL_RESPONSE, label_field, plan_calls
 from placet.core.state import Call, RunFold
 from placet.core.table import Move, Status, after
 from placet.errors import IllegalTransition
@@ -42,7 +42,7 @@ def _apply_in_child(run: RunFold, fact: e.InChild) -> None:
     found = run.find(fact.path)
     if found is not None and found is not run:
         apply(found, fact.fact)
-        if isinstance(fact.fact, e.ResponseReceived):
+        if isinstance(fact.fact, e.ResponseReceived | e.ResponseUnusable) and fact.fact.usage is not None:
             _add_usage_above(run, fact.path, fact.fact.usage)
         return
     parent = run.find(path_of(fact.path))
@@ -196,7 +196,7 @@ def _add_input(run: RunFold, items: list[JsonObject]) -> None:
     run.history.extend(items)
     run.outbox.extend(items)
     for item in items:  # a history that was given as input may hold calls of its own
-        label = item.get("call_id")
+        label = item.get(label_field(item))
         if isinstance(label, str):
             run.seen_labels.add(label)
 
@@ -204,7 +204,7 @@ def _add_input(run: RunFold, items: list[JsonObject]) -> None:
 # -- the model --------------------------------------------------------------------------------------------------------
 
 
-def _request_sent(run: RunFold, _fact: e.RequestSent) -> None:
+def _request_sent(run: RunFold, fact: e.RequestSent) -> None:
     if run.open_calls:
         raise IllegalTransition("The model cannot be asked while a call of the turn has no output.")
     if run.request != "none" and run.delivery == "conversation":
@@ -213,6 +213,7 @@ def _request_sent(run: RunFold, _fact: e.RequestSent) -> None:
         )
     run.request = "sent"
     run.in_flight = len(run.outbox)
+    run.sent_after = run.newest_item = fact.after
     run.has_new_input = False
     run.stopped = None
 
@@ -232,6 +233,8 @@ def _request_settled(run: RunFold, fact: e.RequestSettled) -> None:
     _require_request(run)
     if fact.taken:
         _acknowledge(run)
+        run.newest_item = None
+    run.may_be_at_work = not fact.taken
     run.request = "none"
     run.in_flight = 0
 
@@ -240,6 +243,8 @@ def _response_received(run: RunFold, fact: e.ResponseReceived) -> None:
     _require_request(run)
     _acknowledge(run)
     run.request = "none"
+    run.may_be_at_work = False
+    run.newest_item = _id_of_last(fact.output)
     run.turn += 1
     run.responses += 1
     run.response_agent = run.agent
@@ -255,8 +260,17 @@ def _response_received(run: RunFold, fact: e.ResponseReceived) -> None:
     run.open_calls = len(run.calls)
 
 
-def _response_unusable(run: RunFold, _fact: e.ResponseUnusable) -> None:
+def _id_of_last(output: list[JsonObject]) -> str | None:
+    found = output[-1].get("id") if output else None
+    return found if isinstance(found, str) and found else None
+
+
+def _response_unusable(run: RunFold, fact: e.ResponseUnusable) -> None:
     _require_request(run)
+    run.may_be_at_work = False
+    run.newest_item = None
+    if fact.usage is not None:
+        run.usage.add(fact.usage)
     if run.delivery == "conversation":  # the server keeps what it was given, whatever it answered
         _acknowledge(run)
     run.request = "none"
@@ -433,6 +447,12 @@ def _close_turn(run: RunFold) -> None:
 
 
 def output_item(call: Call, label: str) -> JsonObject:
+    """What a model reads of a call that has ended; of a hosted one its provider reads whether it may go on."""
+    if call.server is not None:
+        answer: JsonObject = {"type": APPROVAL_RESPONSE, "approval_request_id": label}
+        if call.outcome == "finished":
+            return {**answer, "approve": True}
+        return {**answer, "approve": False, "reason": call.output if isinstance(call.output, str) else ""}
     return {"type": "function_call_output", "call_id": label, "output": call.output}
 
 

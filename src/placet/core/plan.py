@@ -8,8 +8,11 @@ from placet.codec import JsonObject
 from placet.core.state import Call
 from placet.ids import local_call_id
 
-CALL_TYPES = frozenset({"function_call"})
-"""The item types that ask the runtime for an output."""
+HOSTED_MCP = "hosted_mcp"
+"""The kind of a tool that the model's provider calls itself, on an MCP server, once it may."""
+APPROVAL_REQUEST, APPROVAL_RESPONSE = "mcp_approval_request", "mcp_approval_response"
+CALL_TYPES = frozenset({"function_call", APPROVAL_REQUEST})
+"""The item types that ask the runtime for an output: that of a function, or a yes or no to a hosted call."""
 
 
 def is_call(item: JsonObject) -> bool:
@@ -30,6 +33,8 @@ def problem_with(output: Sequence[JsonObject]) -> str | None:
                 return "a call names no tool"
             if not isinstance(arguments, str):
                 return f"the arguments of the call of '{name}' are not a text"
+            if item["type"] == APPROVAL_REQUEST and not (item.get("id") and isinstance(item.get("server_label"), str)):
+                return f"the request to approve '{name}' has no id or names no MCP server"
     return None
 
 
@@ -47,15 +52,28 @@ def plan_calls(
             yield item, None
             continue
         local = local_call_id(path, turn, index)
-        label = item.get("call_id")
+        field = label_field(item)
+        label = item.get(field)
         if isinstance(label, str) and label and label not in seen_labels:
             sent, shown = label, item
         else:
             sent = _label_from_place(str(label or "call"), local, seen_labels)
-            shown = {**item, "call_id": sent}
+            shown = {**item, field: sent}
         seen_labels.add(sent)
         index += 1
-        yield shown, Call(local, item, sent)
+        yield shown, _call(local, item, sent)
+
+
+def label_field(item: JsonObject) -> str:
+    """Where the provider's label of a call stands."""
+    return "id" if item.get("type") == APPROVAL_REQUEST else "call_id"
+
+
+def _call(local: str, item: JsonObject, sent: str) -> Call:
+    call = Call(local, item, sent)
+    if item.get("type") == APPROVAL_REQUEST:
+        call.label, call.server = str(item.get("id") or ""), str(item.get("server_label") or "")
+    return call
 
 
 def _label_from_place(label: str, local: str, seen: set[str]) -> str:

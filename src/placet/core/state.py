@@ -40,6 +40,7 @@ class Call:
         "output",
         "request",
         "sent_label",
+        "server",
         "started_in",
         "status",
         "why",
@@ -53,6 +54,8 @@ class Call:
         """What the provider called it: may be missing, may be repeated."""
         self.sent_label = sent_label
         """What it is called in history that we send: unique."""
+        self.server: str | None = None
+        """The MCP server on which the provider calls the tool itself, once it may; None for a function of ours."""
         arguments = item.get("arguments")
         self.arguments = arguments if isinstance(arguments, str) else ""
         self.status = Status.PROPOSED
@@ -76,6 +79,7 @@ class Call:
         twin = Call.__new__(Call)
         twin.id, twin.item, twin.name, twin.label = self.id, self.item, self.name, self.label
         twin.sent_label, twin.arguments, twin.status = self.sent_label, self.arguments, self.status
+        twin.server = self.server
         twin.request, twin.digest, twin.why = self.request, self.digest, self.why
         twin.expires_at, twin.at_expiry, twin.decision = self.expires_at, self.at_expiry, self.decision
         twin.edited = self.edited
@@ -151,6 +155,12 @@ class RunFold:
     """What the server has not acknowledged, where the server keeps the history."""
     in_flight: int = 0
     """How much of the outbox the request on its way carries."""
+    newest_item: str | None = None
+    """In a conversation: the id of its newest item, as far as this run knows; None: it would have to look."""
+    sent_after: str | None = None
+    """The newest item when the last request was sent: what came since tells what became of the request."""
+    may_be_at_work: bool = False
+    """A request was lost, and the conversation showed nothing of it: the server may still be at work on it."""
 
     def copy(self, ledger: Ledger | None = None) -> RunFold:
         """An independent twin: costs as much as the open turn, and a shallow copy of the lists of what is over."""

@@ -85,7 +85,7 @@ def _of_member(graph: AgentGraph, run_id: str, member: RunFold) -> Iterator[Find
 
 def _of_call(agent: Agent[Any], run_id: str, member: RunFold, call: Call) -> Iterator[Finding]:
     asked = request_id(run_id, call.id, call.request) if call.request else None
-    tool = agent.tool_named(call.name)
+    tool = agent.tool_of(call)
     if tool is None:
         message = f"Call {call.id} needs tool '{call.name}', which agent '{agent.name}' no longer has."
         yield Finding(run_id=run_id, code="tool_gone", message=message, request_id=asked)

@@ -18,9 +18,9 @@ from placet.tool import OnApproval, Tool
 logger = logging.getLogger("placet.runtime")
 
 
-async def decide_in_code(frame: Frame, held: Sequence[Call], tools: Mapping[str, Tool]) -> None:
+async def decide_in_code(frame: Frame, held: Sequence[tuple[Call, Tool | None]]) -> None:
     """Ask the callbacks of the tools whose calls have just been put before a person."""
-    asked = [(call, callback) for call in held if (callback := _callback(tools.get(call.name))) is not None]
+    asked = [(call, callback) for call, tool in held if (callback := _callback(tool)) is not None]
     if not asked:
         return
     await frame.journal.commit()  # callbacks are user code, and may take for ever: the questions are safe first

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from placet.errors import UserError
-from placet.ports import Store
+from placet.ports import Model, Store
 
 _default_store: Store | None = None
 
@@ -19,3 +21,19 @@ def default_store() -> Store:
     if _default_store is None:
         raise UserError("No default store is set: pass store=…, or import placet before its parts.")
     return _default_store
+
+
+_model_named: Callable[[str], Model] | None = None
+
+
+def set_model_names(resolve: Callable[[str], Model]) -> None:
+    """Ask this function which model a name means."""
+    global _model_named  # noqa: PLW0603  # one per process: the composition root sets it
+    _model_named = resolve
+
+
+def model_named(name: str) -> Model:
+    """The model with this name, or UserError saying what to install or to write."""
+    if _model_named is None:
+        raise UserError(f"Nobody knows the model '{name}': pass a model object, or import placet before its parts.")
+    return _model_named(name)

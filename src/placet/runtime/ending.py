@@ -24,7 +24,7 @@ _HAS_A_RESULT = frozenset({"finished", "failed", "answered"})
 async def judge_turn(frame: Frame) -> None:
     """All calls of the turn have ended. Once, over the outputs in the model's order: is this the end?"""
     behavior = frame.agent.tool_use_behavior
-    calls = list(frame.run.calls.values())
+    calls = [call for call in frame.run.calls.values() if call.server is None]  # a yes to a provider is no result
     must_ask = frame.run.agent != frame.run.response_agent or frame.run.has_new_input
     if behavior == "run_llm_again" or must_ask:  # a handoff took place, or somebody added something
         await ask_model(frame)
@@ -57,9 +57,7 @@ def _has_a_result(call: Call) -> bool:
 
 
 def _result(frame: Frame, call: Call) -> FunctionToolResult:
-    return FunctionToolResult(
-        frame.tool_named(call.name), call.name, call.output, call.outcome in ("finished", "failed")
-    )
+    return FunctionToolResult(frame.tool_of(call), call.name, call.output, call.outcome in ("finished", "failed"))
 
 
 def _plain_final(output: Any) -> Json:

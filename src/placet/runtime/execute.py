@@ -8,6 +8,7 @@ from typing import Any, Literal
 from placet.agent import AgentTool
 from placet.codec import Json, JsonObject, parse_arguments, writable
 from placet.context import ToolContext
+from placet.core.plan import HOSTED_MCP
 from placet.core.state import Call
 from placet.core.table import CONCLUDABLE, Status
 from placet.decisions import canonical_text
@@ -39,6 +40,7 @@ _NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelB
 """What ends a nested run for good: the model that called it reads so."""
 NOT_APPROVED = "Tool execution was not approved."
 CHANGED = "what was approved is not what would run now: the tool or its arguments changed in between"
+PROVIDER_MAY_CALL = "Approved: the model's provider may call the tool."
 GIVEN_UP = "It is unknown whether this tool ran: it was interrupted, and a reviewer decided not to run it again."
 
 
@@ -67,7 +69,8 @@ async def _rejection_text(frame: Frame, call: Call) -> str:
     if formatter is None:
         return NOT_APPROVED
     await frame.journal.commit()  # user code may take for ever
-    args = ToolErrorFormatterArgs("approval_rejected", "function", call.name, call.label, NOT_APPROVED, frame.context)
+    kind = "function" if call.server is None else HOSTED_MCP
+    args = ToolErrorFormatterArgs("approval_rejected", kind, call.name, call.label, NOT_APPROVED, frame.context)
     text = await awaited(formatter(args))
     if text is not None and not isinstance(text, str):
         raise UserError(f"tool_error_formatter gives back a text or None, not a {type(text).__name__}.")
@@ -88,11 +91,20 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
         calls = [call for call in calls if call not in stale or call in passed]
     calls = await _not_held(frame, calls)
     jobs = [job for call in calls if (job := _job(frame, call)) is not None and await _passes_rules(frame, job)]
+    jobs = _let_the_provider_call(frame, jobs)
     limit = frame.config.max_tool_concurrency
     free = len(jobs) if limit is None else max(0, limit - len(frame.tasks))
     await _run_side_by_side(frame, jobs[:free])
     frame.at_work.update(job.call.id for job in jobs[free:])
     frame.queue.extend(jobs[free:])
+
+
+def _let_the_provider_call(frame: Frame, jobs: list[Job]) -> list[Job]:
+    """A hosted call has no body here: that it may be made is all that is to be said. The jobs that have one."""
+    for job in jobs:
+        if job.call.server is not None:
+            frame.note(CallsStarted([job.call.id]), CallEnded(job.call.id, "finished", PROVIDER_MAY_CALL))
+    return [job for job in jobs if job.call.server is None]
 
 
 async def _not_held(frame: Frame, calls: list[Call]) -> list[Call]:
@@ -139,7 +151,7 @@ async def _run_side_by_side(frame: Frame, jobs: list[Job]) -> None:
 
 def _job(frame: Frame, call: Call) -> Job | None:
     """What would run, if it is still what was approved. If it is not, the call is asked about anew and does not run."""
-    tool = frame.tool_named(call.name)
+    tool = frame.tool_of(call)
     if tool is None:
         if call.status is Status.CLEARED:
             raise UserError(f"Call {call.id} is to be run again, and tool '{call.name}' is gone: declare it again.")
@@ -345,7 +357,7 @@ async def close_calls(frame: Frame, outcome: Literal["superseded", "cancelled"],
 
 def _in_doubt_unseen(frame: Frame, call: Call) -> CallInDoubt:
     """A claimed call whose worker is gone, where nobody will be asked any more: its tool may be gone too."""
-    tool = frame.tool_named(call.name)
+    tool = frame.tool_of(call)
     if tool is not None:
         return in_doubt(frame, _as_it_runs(call, tool), "its worker is gone")
     return CallInDoubt(call.id, "", f"function:{call.name}", "", "its worker is gone")
@@ -360,7 +372,7 @@ async def recover_calls(frame: Frame, calls: list[Call]) -> None:
         if frame.agent.handoff_named(call.name) is not None:
             await hand_over(frame, call)
             return
-        tool = frame.tool_named(call.name)
+        tool = frame.tool_of(call)
         if tool is None:
             raise UserError(
                 f"Call {call.id} was interrupted, and tool '{call.name}' is gone: declare it again to recover it."
@@ -428,7 +440,7 @@ async def abandon_bodies(frame: Frame) -> None:
 def doubt_bodies(frame: Frame, why: str) -> None:
     """A body that was stopped is in doubt, unless its contract knows what to do at the next drive."""
     for call in frame.run.calls.values():
-        tool = frame.tool_named(call.name)
+        tool = frame.tool_of(call)
         is_body = call.status is Status.STARTED and call.id not in frame.run.children
         if is_body and tool is not None and tool.recovery == "ask":
             frame.note(in_doubt(frame, _as_it_runs(call, tool), why))

@@ -20,6 +20,7 @@ from placet.ids import call_id
 from placet.lifecycle import AsRunHooks, RunHooks
 from placet.ports import Model, Session
 from placet.run_config import RunConfig
+from placet.runtime.defaults import model_named
 from placet.runtime.journal import Journal
 from placet.runtime.stream import Feed
 from placet.runtime.watching import Watch
@@ -142,13 +143,14 @@ class Frame:
     def note(self, *facts: Any) -> None:  # Any: the journal says which facts there are
         self.journal.note(self.path, *facts)
 
-    def tool_named(self, name: str) -> Tool | None:
-        return self.agent.tool_named(name)
+    def tool_of(self, call: Call) -> Tool | None:
+        return self.agent.tool_of(call)
 
     async def enabled_tools(self) -> list[Tool]:
-        if any(callable(tool.is_enabled) for tool in self.agent.tools):
+        tools = self.agent.function_tools
+        if any(callable(tool.is_enabled) for tool in tools):
             await self.journal.commit()  # rules are user code: what happened is safe before they are asked
-        return [tool for tool in self.agent.tools if tool.is_enabled is True or await self._is_enabled(tool)]
+        return [tool for tool in tools if tool.is_enabled is True or await self._is_enabled(tool)]
 
     async def _is_enabled(self, tool: Tool) -> bool:
         rule = tool.is_enabled
@@ -157,17 +159,12 @@ class Frame:
     @property
     def model(self) -> Model:
         found = self.config.model or self.agent.model
-        if found is None or isinstance(found, str):
+        if found is None:
             raise UserError(
-                f"Agent '{self.agent.name}' has "
-                + (
-                    "no model"
-                    if found is None
-                    else f"the model '{found}', and no provider is installed that knows names"
-                )
-                + ": pass an object with get_response and stream_response, as Agent(model=…) or RunConfig(model=…)."
+                f"Agent '{self.agent.name}' has no model: pass a name ('gpt-…', 'anthropic/…') or an object with "
+                "get_response and stream_response, as Agent(model=…) or RunConfig(model=…)."
             )
-        return found
+        return model_named(found) if isinstance(found, str) else found
 
     @property
     def all_hooks(self) -> list[RunHooks[Any]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import msgspec
 
-from placet.codec import parse_arguments, size_of
+from placet.codec import parse_arguments, size_of, writable
 from placet.core.approvals import Entry, name_of
 from placet.core.deciding import facts_to_append, same_arguments
 from placet.core.gate import Ask, Free, digest_of, judge_answer, newest_first, newest_grant
@@ -15,6 +17,12 @@ from placet.core.table import Status
 from placet.decisions import label_key
 from placet.errors import ModelBehaviorError
 from placet.events import CallEnded, CallHeld, CallsAllowed, CallsDeferred, DecisionMade, GrantMade, QuestionEscalated
+from placet.hosted_tools import (
+    HostedMCPCallable,
+    MCPApprovalRequest,
+    MCPToolApprovalFunction,
+    MCPToolApprovalRequest,
+)
 from placet.runtime.deciding_in_code import decide_in_code
 from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.guarding import judge_call
@@ -26,27 +34,29 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     """Judge calls that nobody has judged. Only an explicit «no approval needed» lets one run."""
     if frame.agent.handoffs:
         calls = await _set_handoffs_aside(frame, calls)
-    tools = {tool.name: tool for tool in await frame.enabled_tools()}
-    if any(callable(tool.needs_approval) for tool in map(tools.get, (call.name for call in calls)) if tool is not None):
+    enabled = {tool.name: tool for tool in await frame.enabled_tools()}
+    tools = [enabled.get(call.name) if call.server is None else frame.tool_of(call) for call in calls]
+    if any(tool is not None and _asks_code(tool) for tool in tools):
         await frame.journal.commit()  # rules are user code: the response is safe before they are asked
-        verdicts = await asyncio.gather(*(_judge(frame, call, tools.get(call.name)) for call in calls))
+        verdicts = await asyncio.gather(*(_judge(frame, call, tool) for call, tool in zip(calls, tools, strict=True)))
     else:
-        verdicts = [_judge_plainly(frame, call, tools.get(call.name)) for call in calls]
-    verdicts = [await _by_rules(frame, call, tools.get(call.name), v) for call, v in zip(calls, verdicts, strict=True)]
+        verdicts = [_judge_plainly(frame, call, tool) for call, tool in zip(calls, tools, strict=True)]
+    verdicts = [await _by_rules(frame, *each) for each in zip(calls, tools, verdicts, strict=True)]
     allowed = [call.id for call, verdict in zip(calls, verdicts, strict=True) if isinstance(verdict, Free)]
     if allowed:
         frame.note(CallsAllowed(allowed))
         frame.judged.update(allowed)
     held = [call for call, verdict in zip(calls, verdicts, strict=True) if isinstance(verdict, Ask)]
-    for call, verdict in zip(calls, verdicts, strict=True):
+    for call, tool, verdict in zip(calls, tools, verdicts, strict=True):
         if isinstance(verdict, Ask):
-            frame.note(hold(frame, call, tools[call.name], verdict.why))
+            assert tool is not None, "nobody is asked about a tool that does not exist"
+            frame.note(hold(frame, call, tool, verdict.why))
         elif isinstance(verdict, str):
             frame.note(CallEnded(call.id, "denied", verdict))
     if held:
         _apply_words_by_hand(frame, held)
         await decide_by_grants(frame)
-        await decide_in_code(frame, held, tools)
+        await decide_in_code(frame, [(call, tool) for call, tool in zip(calls, tools, strict=True) if call in held])
 
 
 async def judge_again(frame: Frame, calls: list[Call]) -> list[Call]:
@@ -55,7 +65,7 @@ async def judge_again(frame: Frame, calls: list[Call]) -> list[Call]:
     """
     fresh: list[Call] = []
     for call in calls:
-        tool = frame.tool_named(call.name)
+        tool = frame.tool_of(call)
         verdict = await _judge(frame, call, tool)
         if isinstance(verdict, Free) or tool is None:
             frame.judged.add(call.id)
@@ -95,10 +105,19 @@ def _judge_plainly(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | 
     """The verdict where no predicate has to be asked; a text is a denial that the model reads."""
     if tool is None:
         message = f"Tool '{call.name}' not found."
+        if call.server is not None:
+            message = f"No MCP server '{call.server}' is known here, so its tool '{call.name}' was not approved."
         if frame.config.tool_not_found_behavior == "raise_error":
             raise ModelBehaviorError(message)
         return message
+    if call.server is not None:
+        return _too_large(frame, call) or Ask(f"the model's provider would call it on the MCP server '{call.server}'")
     return _too_large(frame, call) or judge_answer(tool.needs_approval)
+
+
+def _asks_code(tool: Tool) -> bool:
+    """Whether code of the user's has to be asked about a call of this tool."""
+    return callable(tool.needs_approval) or (isinstance(tool, HostedMCPCallable) and tool.decide is not None)
 
 
 def _too_large(frame: Frame, call: Call) -> str | None:
@@ -109,6 +128,8 @@ def _too_large(frame: Frame, call: Call) -> str | None:
 
 
 async def _judge(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | str:
+    if isinstance(tool, HostedMCPCallable) and tool.decide is not None:
+        return _too_large(frame, call) or await _judge_hosted(frame, call, tool.decide)
     if tool is None or isinstance(tool.needs_approval, bool):
         return _judge_plainly(frame, call, tool)
     denial = _too_large(frame, call)
@@ -117,8 +138,39 @@ async def _judge(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | st
     arguments = parse_arguments(call.arguments)
     if arguments is None:
         return Ask("its arguments are not one JSON object, so its rule could not judge them")
+    rule = tool.needs_approval
+
+    async def judged() -> Free | Ask | str:
+        return judge_answer(await awaited(rule(frame.context, arguments, call.label or call.id)))
+
+    return await _or_ask(judged())
+
+
+async def _judge_hosted(frame: Frame, call: Call, decide: MCPToolApprovalFunction) -> Free | Ask | str:
+    """What the callback of a hosted MCP server says: yes, no with a reason, or nothing clear, which asks a person."""
+    assert call.server is not None
+    request = MCPApprovalRequest(call.label, call.server, call.name, call.arguments)
+
+    async def judged() -> Free | Ask | str:
+        answer: object = await awaited(decide(MCPToolApprovalRequest(frame.context, request)))
+        approve = answer.get("approve") if isinstance(answer, dict) else None
+        if approve is True:
+            return Free()
+        if approve is False and isinstance(answer, dict):
+            reason = answer.get("reason")
+            return writable(reason) if isinstance(reason, str) else DENIED_BY_CODE
+        return Ask(f"its on_approval_request answered {answer!r} and not {{'approve': True or False}}"[:200])
+
+    return await _or_ask(judged())
+
+
+DENIED_BY_CODE = "The call was not approved."
+
+
+async def _or_ask(judging: Coroutine[Any, Any, Free | Ask | str]) -> Free | Ask | str:
+    """What the user's rule says; one that fails asks a person."""
     try:
-        return judge_answer(await awaited(tool.needs_approval(frame.context, arguments, call.label or call.id)))
+        return await judging
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():

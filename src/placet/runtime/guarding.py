@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from placet.codec import Json, JsonObject, NotPlain, plain
 from placet.context import ToolContext
@@ -59,6 +59,10 @@ async def judge_added_input(frame: Frame, items: list[JsonObject]) -> None:
             raise report_tripwire(record)
 
 
+Judging: TypeAlias = asyncio.Future[list[GuardrailRecord]] | None
+"""Guardrails that speak while the model is being asked."""
+
+
 class InputTripped(Exception):
     """A guardrail tripped while the model was being asked: its answer is not wanted any more."""
 
@@ -67,7 +71,7 @@ class InputTripped(Exception):
         self.records = records
 
 
-async def start_judging_input(frame: Frame) -> asyncio.Future[list[GuardrailRecord]] | None:
+async def start_judging_input(frame: Frame) -> Judging:
     """Let those guardrails speak that come before the first request, and begin to ask those that go beside it."""
     guardrails = input_guardrails(frame)
     if not guardrails:
@@ -88,8 +92,8 @@ async def start_judging_input(frame: Frame) -> asyncio.Future[list[GuardrailReco
     return asyncio.ensure_future(judge())
 
 
-async def unless_tripped(judging: asyncio.Future[list[GuardrailRecord]] | None, asking: Coroutine[Any, Any, V]) -> V:
-    """What `asking` gives, unless the guardrails trip first: then it is cancelled."""
+async def unless_tripped(judging: Judging, asking: Coroutine[Any, Any, V]) -> V:
+    """What `asking` gives, unless the guardrails trip first: then it is cancelled. If it fails, they go on."""
     if judging is None:
         return await asking
     task = asyncio.ensure_future(asking)
@@ -101,9 +105,6 @@ async def unless_tripped(judging: asyncio.Future[list[GuardrailRecord]] | None, 
             if any(record.tripped for record in records):
                 raise InputTripped(records)
         return await task
-    except BaseException:
-        judging.cancel()
-        raise
     finally:
         task.cancel()
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from placet.codec import Json, JsonObject, encode
+from placet.core.fold import output_item
+from placet.core.plan import APPROVAL_REQUEST, APPROVAL_RESPONSE
 from placet.core.state import Call
 from placet.errors import UserError
 from placet.events import AgentChanged, CallEnded, CallsStarted, HistoryRewritten
@@ -83,16 +86,42 @@ async def _filtered(frame: Frame, chosen: HandoffInputFilter, call: Call, output
 
 
 def _output_of(call: Call, output: Json) -> JsonObject:
+    if call.server is not None:
+        return output_item(call, call.sent_label)
     return {"type": "function_call_output", "call_id": call.sent_label, "output": output}
 
 
 def paired(items: list[JsonObject]) -> list[JsonObject]:
     """The items without calls that lost their output and outputs that lost their call: no provider takes those."""
-    calls = {str(item.get("call_id")) for item in items if item.get("type") == "function_call"}
-    outputs = {str(item.get("call_id")) for item in items if item.get("type") == "function_call_output"}
-    whole = calls & outputs
-    kinds = ("function_call", "function_call_output")
-    return [item for item in items if item.get("type") not in kinds or str(item.get("call_id")) in whole]
+    labels = {
+        kind: {str(item.get(field)) for item in items if item.get("type") == kind} for kind, field in _LABELLED.items()
+    }
+    whole = {kind: labels[kind] & labels[_PARTNER[kind]] for kind in _LABELLED}
+    return [item for item in items if (kind := str(item.get("type"))) not in whole or _label(item, kind) in whole[kind]]
+
+
+_LABELLED = {
+    "function_call": "call_id",
+    "function_call_output": "call_id",
+    APPROVAL_REQUEST: "id",
+    APPROVAL_RESPONSE: "approval_request_id",
+}
+_PARTNER = {
+    "function_call": "function_call_output",
+    "function_call_output": "function_call",
+    APPROVAL_REQUEST: APPROVAL_RESPONSE,
+    APPROVAL_RESPONSE: APPROVAL_REQUEST,
+}
+
+
+def _label(item: JsonObject, kind: str) -> str:
+    return str(item.get(_LABELLED[kind]))
+
+
+def output_labels(items: Sequence[JsonObject]) -> set[str]:
+    """The labels of the calls whose outputs, or answers to the provider, are among the items."""
+    kinds = ("function_call_output", APPROVAL_RESPONSE)
+    return {_label(item, str(item["type"])) for item in items if item.get("type") in kinds}
 
 
 def check_handoffs(frame: Frame) -> None:

@@ -4,7 +4,7 @@ request."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,7 +12,15 @@ import msgspec
 from placet.codec import JsonObject, NotPlain, encode, plain_item
 from placet.core.delivery import Outgoing, outgoing
 from placet.core.plan import is_call, problem_with
-from placet.errors import DeliveryUnknown, MaxTurnsExceeded, ModelBehaviorError, RequestNotTaken, UserError
+from placet.errors import (
+    DeliveryUnknown,
+    MaxTurnsExceeded,
+    ModelBehaviorError,
+    ModelRefusalError,
+    ProviderError,
+    RequestNotTaken,
+    UserError,
+)
 from placet.events import (
     GuardrailsJudged,
     RequestLost,
@@ -23,14 +31,15 @@ from placet.events import (
     ResponseUnusable,
     Usage,
 )
-from placet.items import ModelResponse, final_text
+from placet.items import ModelResponse, final_text, refusal_of
 from placet.ports import Model, ModelRequest, RawEvent, Reconciled, ToolSpec
 from placet.run_config import CallModelData, ModelInputData
 from placet.run_state import as_input
 from placet.runtime.frame import Frame, awaited
-from placet.runtime.guarding import InputTripped, start_judging_input, unless_tripped
-from placet.runtime.handing_over import paired
+from placet.runtime.guarding import InputTripped, Judging, start_judging_input, unless_tripped
+from placet.runtime.handing_over import output_labels, paired
 from placet.runtime.output import output_schema, parse_final
+from placet.runtime.retrying import Retrying
 from placet.runtime.session_writing import write_session
 
 _NOTHING = object()
@@ -44,29 +53,74 @@ async def ask_model(frame: Frame) -> None:
             f"The run used up its {run.max_turns} turns. Resume its state with a larger max_turns to go on.", frame.path
         )
     model = frame.model  # before anything is written: a missing model is no lost request
+    _check_who_keeps_the_history(frame, model)
     await write_session(frame)
     request = await _prepare(frame)
     judging = await start_judging_input(frame)
-    frame.note(RequestSent())
-    await frame.journal.commit()
     try:
-        response = await unless_tripped(judging, _send(frame, model, request))
-    except RequestNotTaken as error:
-        frame.note(RequestRefused(_brief(error)))
-        raise
+        response = await _answer(frame, model, request, judging)
     except InputTripped as trip:
         frame.note(GuardrailsJudged("input", trip.records))
         return  # the loop reports it
-    except Exception as error:
-        frame.note(RequestLost(_brief(error)))
-        await frame.journal.commit()
-        if run.delivery != "conversation" or not await _settle_by_looking(frame, request, error):
-            raise
-        return
+    except BaseException:
+        if judging is not None:
+            judging.cancel()
+        raise
     await _receive(frame, response)
     if judging is not None:
         await frame.journal.commit()
         frame.note(GuardrailsJudged("input", await judging))
+
+
+def _check_who_keeps_the_history(frame: Frame, model: Model) -> None:
+    if frame.run.delivery != "own" and getattr(model, "keeps_history", True) is False:
+        raise UserError(
+            f"{type(model).__name__} has no server that keeps a conversation: run without previous_response_id, "
+            "auto_previous_response_id and conversation_id, and the whole history is sent each time."
+        )
+
+
+async def _answer(frame: Frame, model: Model, request: ModelRequest, judging: Judging) -> ModelResponse:
+    """Send the request; send it again as long as that may help and cannot deliver anything twice."""
+    retrying = Retrying(request.model_settings.retry or frame.config.retry)
+    while True:
+        frame.note(RequestSent(request.after))
+        await frame.journal.commit()
+        try:
+            return await unless_tripped(judging, _send(frame, model, request))
+        except InputTripped:
+            raise
+        except Exception as error:
+            is_lost = _note_failure(frame, error)
+            delay = retrying.delay_after(error)
+            if is_lost or delay is not None:
+                await frame.journal.commit()
+            if delay is not None:
+                await unless_tripped(judging, frame.config.clock.sleep(delay))
+            if is_lost and frame.run.delivery == "conversation":
+                found = await unless_tripped(judging, _look(frame, request, retrying, error))
+                if found.response is not None:
+                    return found.response
+                frame.note(RequestSettled(taken=found.taken))
+                if found.taken:
+                    raise
+            if delay is None:
+                raise
+        if frame.feed is not None:
+            frame.feed.ask_again()
+
+
+def _note_failure(frame: Frame, error: Exception) -> bool:
+    """Write down what became of the request. True: nobody knows whether it was taken.
+
+    A lock may be that of an earlier attempt, which was lost and is still at work: then the conversation is looked at
+    again before anything more is sent.
+    """
+    is_refused = isinstance(error, RequestNotTaken | UserError)
+    if isinstance(error, RequestNotTaken) and error.is_locked and frame.run.may_be_at_work:
+        is_refused = False
+    frame.note(RequestRefused(_brief(error)) if is_refused else RequestLost(_brief(error)))
+    return not is_refused
 
 
 async def _prepare(frame: Frame) -> ModelRequest:
@@ -88,15 +142,26 @@ async def _prepare(frame: Frame) -> ModelRequest:
         await hooks.on_llm_start(frame.context, agent, prompt, items)
     if not getattr(frame.model, "leaves_input_alone", False):
         items = msgspec.json.decode(encode(items))  # a foreign model may change what it is given: a quick deep copy
+    settings = agent.model_settings.resolve(frame.config.model_settings)
+    wanted = [part for tool in agent.hosted_tools for part in tool.include]
+    if wanted:
+        settings = replace(settings, response_include=[*(settings.response_include or ()), *wanted])
     return ModelRequest(
         input=items,
         system_instructions=prompt,
         tools=tools,
-        model_settings=agent.model_settings.resolve(frame.config.model_settings),
+        model_settings=replace(settings, tool_choice=None) if _must_be_free_to_answer(frame) else settings,
         output_schema=output_schema(agent.output_type),
         previous_response_id=out.previous_response_id,
         conversation_id=out.conversation_id,
+        hosted_tools=[tool.declaration for tool in agent.hosted_tools],
+        after=await _newest_item(frame, out.conversation_id),
     )
+
+
+def _must_be_free_to_answer(frame: Frame) -> bool:
+    """A model that was made to call tools has called them: made to again and again, it could never answer."""
+    return frame.agent.reset_tool_choice and bool(frame.run.calls)
 
 
 async def _filtered(frame: Frame, prompt: str | None) -> tuple[list[JsonObject], str | None, Outgoing]:
@@ -114,16 +179,12 @@ async def _filtered(frame: Frame, prompt: str | None) -> tuple[list[JsonObject],
     assert isinstance(items, list)
     if frame.run.delivery == "own":
         return paired(items), kept.instructions, out
-    missing = _output_labels(out.items) - _output_labels(items)
+    missing = output_labels(out.items) - output_labels(items)
     if missing:
         raise UserError(
             f"call_model_input_filter left out the output of {sorted(missing)}, which the server waits for."
         )
     return items, kept.instructions, out
-
-
-def _output_labels(items: Sequence[JsonObject]) -> set[str]:
-    return {str(item.get("call_id")) for item in items if item.get("type") == "function_call_output"}
 
 
 async def _send(frame: Frame, model: Model, request: ModelRequest) -> Any:
@@ -133,11 +194,17 @@ async def _send(frame: Frame, model: Model, request: ModelRequest) -> Any:
             raise UserError(f"{type(model).__name__}.get_response must be `async def`.")
         return await asked
     response: Any = _NOTHING  # Any: a foreign model may give anything; `_as_output` looks at it
-    async for part in model.stream_response(request):
-        if isinstance(part, RawEvent):
-            await frame.feed.raw(part)
-        else:
-            response = part
+    stream = model.stream_response(request)
+    try:
+        async for part in stream:
+            if isinstance(part, RawEvent):
+                await frame.feed.raw(part)
+            else:
+                response = part
+    finally:  # whatever ended it, its connection is given back now and not some day
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
     if response is _NOTHING:
         raise ConnectionError("The model's stream ended before its response was complete.")
     return response
@@ -146,13 +213,26 @@ async def _send(frame: Frame, model: Model, request: ModelRequest) -> Any:
 async def _receive(frame: Frame, response: ModelResponse) -> None:
     output, problem = _as_output(frame, response)
     if problem is not None:
-        frame.note(ResponseUnusable(_response_id(response), problem))
-        raise ModelBehaviorError(f"The model's response cannot be used: {problem}.")
-    frame.note(ResponseReceived(_response_id(response), output, response.usage))
+        cost: object = getattr(response, "usage", None)
+        usage = cost if isinstance(cost, Usage) and _is_countable(cost) else None
+        frame.note(ResponseUnusable(_response_id(response), problem, usage, _request_id(response)))
+        raise _useless(output, problem)
+    frame.note(ResponseReceived(_response_id(response), output, response.usage, _request_id(response)))
     if frame.all_hooks:
         await frame.journal.commit()
         for hooks in frame.all_hooks:
             await hooks.on_llm_end(frame.context, frame.agent, response)
+
+
+def _is_countable(usage: Usage) -> bool:
+    return all(isinstance(figure, int) for figure in msgspec.structs.astuple(usage))
+
+
+def _useless(output: list[JsonObject], problem: str) -> ModelBehaviorError:
+    refused = [text for item in output if (text := refusal_of(item)) is not None]
+    if refused:
+        return ModelRefusalError(f"The model refused to answer: {refused[-1]}", refused[-1])
+    return ModelBehaviorError(f"The model's response cannot be used: {problem}.")
 
 
 def _response_id(response: Any) -> str | None:
@@ -160,11 +240,16 @@ def _response_id(response: Any) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def _request_id(response: Any) -> str | None:
+    found = getattr(response, "request_id", None)
+    return found if isinstance(found, str) else None
+
+
 def _as_output(frame: Frame, response: object) -> tuple[list[JsonObject], str | None]:
     """The output as plain items, or the reason why no run can go on with it."""
     if not isinstance(response, ModelResponse) or not isinstance(response.usage, Usage):
         return [], f"it is a {type(response).__name__} and not a ModelResponse with a Usage"
-    if not all(isinstance(figure, int) for figure in msgspec.structs.astuple(response.usage)):
+    if not _is_countable(response.usage):
         return [], "its usage holds something else than whole numbers"
     given: object = response.output
     if not isinstance(given, list):
@@ -174,6 +259,8 @@ def _as_output(frame: Frame, response: object) -> tuple[list[JsonObject], str | 
     except (NotPlain, TypeError, ValueError) as error:
         return [], str(error)
     problem = problem_with(output)
+    if isinstance(response.incomplete, str):
+        problem = f"it is incomplete, because {response.incomplete}"
     if problem is None and not any(map(is_call, output)):
         text = final_text(output)
         problem = (
@@ -183,8 +270,9 @@ def _as_output(frame: Frame, response: object) -> tuple[list[JsonObject], str | 
 
 
 def _brief(error: Exception) -> str:
-    """What the log says of an error: its type. Messages of providers may hold what nobody wants stored."""
-    return type(error).__name__
+    """What the log says of an error: its type and status. Messages of providers may hold what nobody wants stored."""
+    status = error.status if isinstance(error, ProviderError) else None
+    return type(error).__name__ if status is None else f"{type(error).__name__} {status}"
 
 
 # -- a request whose fate is unknown, in a conversation that the server keeps
@@ -198,25 +286,46 @@ async def settle_request(frame: Frame) -> None:
         frame.resend = None
         return
     out = outgoing(frame.run)
-    await _settle_by_looking(frame, ModelRequest(input=out.items, conversation_id=out.conversation_id), None)
+    request = ModelRequest(input=out.items, conversation_id=out.conversation_id, after=frame.run.sent_after)
+    settings = frame.agent.model_settings.resolve(frame.config.model_settings)
+    found = await _look(frame, request, Retrying(settings.retry or frame.config.retry), None)
+    if found.response is not None:
+        await _receive(frame, found.response)
+    else:
+        frame.note(RequestSettled(taken=found.taken))
 
 
-async def _settle_by_looking(frame: Frame, request: ModelRequest, cause: Exception | None) -> bool:
-    """Ask the conversation itself. True: the answer was found there, and the run goes on. Unknown: DeliveryUnknown."""
+async def _look(frame: Frame, request: ModelRequest, retrying: Retrying, cause: Exception | None) -> Reconciled:
+    """Ask the conversation itself what became of the request. Whoever cannot tell raises DeliveryUnknown."""
     look = getattr(frame.model, "find_request", None)
     found: Reconciled | None = None
-    if look is not None:
+    while look is not None and found is None:
         try:
             found = await look(request)
+            break
         except Exception as error:  # noqa: BLE001  # whoever cannot look does not know
             cause = cause or error
+            delay = retrying.delay_after(error)
+            if delay is None:
+                break
+            await frame.config.clock.sleep(delay)
     if found is None:
         raise DeliveryUnknown(
             "Nobody knows whether the conversation took the last request. Look there, then resume the state with "
             "resend=True (it was not taken: send it again) or resend=False (it was taken)."
         ) from cause
-    if found.response is not None:
-        await _receive(frame, found.response)
-        return True
-    frame.note(RequestSettled(taken=found.taken))
-    return False
+    return found
+
+
+async def _newest_item(frame: Frame, conversation_id: str | None) -> str | None:
+    """What stands at the conversation's end before the request: known from the last answer, or looked up."""
+    if conversation_id is None or frame.run.newest_item is not None:
+        return frame.run.newest_item if conversation_id is not None else None
+    look = getattr(frame.model, "newest_item", None)
+    if look is None:
+        return None
+    try:
+        found: object = await look(conversation_id)
+    except Exception:  # noqa: BLE001  # only a lost request would have needed it
+        return None
+    return found if isinstance(found, str) else None

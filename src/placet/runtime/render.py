@@ -27,6 +27,8 @@ from placet.ids import ROOT, call_id
 from placet.items import (
     HandoffCallItem,
     HandoffOutputItem,
+    MCPApprovalRequestItem,
+    MCPApprovalResponseItem,
     MessageOutputItem,
     ModelResponse,
     OtherItem,
@@ -81,6 +83,8 @@ class Walk:
     def _item(self, item: JsonObject, call: Call | None) -> RunItem:
         if call is not None:
             self._calls[call.id] = call
+            if call.server is not None:
+                return MCPApprovalRequestItem(self.agent, item, id=call_id(self._run_id, call.id))
             kind = HandoffCallItem if self.agent.handoff_named(call.name) is not None else ToolCallItem
             return kind(self.agent, item, id=call_id(self._run_id, call.id))
         match item.get("type"):
@@ -92,8 +96,10 @@ class Walk:
                 return OtherItem(self.agent, item)
 
     def _output(self, fact: CallEnded, call: Call) -> RunItem:
-        call.output = fact.output
+        call.output, call.outcome = fact.output, fact.outcome
         raw = output_item(call, call.label or call.sent_label)
+        if call.server is not None:
+            return MCPApprovalResponseItem(self.agent, raw, fact.output, id=call_id(self._run_id, call.id))
         handoff = self.agent.handoff_named(call.name)
         if handoff is not None and fact.outcome == "finished":
             return HandoffOutputItem(self.agent, raw, source_agent=self.agent, target_agent=handoff.agent)
@@ -116,7 +122,7 @@ def input_of(log: Log, path: str) -> list[JsonObject]:
 
 def responses_of(log: Log, path: str) -> list[ModelResponse]:
     received = (fact for fact in _own_facts(log, path) if isinstance(fact, ResponseReceived))
-    return [ModelResponse(fact.output, fact.usage, fact.response_id) for fact in received]
+    return [ModelResponse(fact.output, fact.usage, fact.response_id, fact.request_id) for fact in received]
 
 
 def guardrail_results_of(log: Log, path: str, kind: str) -> list[GuardrailResult]:

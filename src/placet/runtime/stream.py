@@ -13,11 +13,22 @@ import msgspec
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
 from placet.core.state import RunFold
-from placet.events import AgentChanged, AnyFact, CallHeld, CallInDoubt, InChild, RunStarted
+from placet.events import (
+    AgentChanged,
+    AnyFact,
+    CallHeld,
+    CallInDoubt,
+    InChild,
+    ResponseReceived,
+    ResponseUnusable,
+    RunStarted,
+)
 from placet.ids import ROOT
 from placet.items import (
     HandoffCallItem,
     HandoffOutputItem,
+    MCPApprovalRequestItem,
+    MCPApprovalResponseItem,
     MessageOutputItem,
     ReasoningItem,
     RunItem,
@@ -30,6 +41,10 @@ from placet.runtime.render import Walk
 
 MAX_UNREAD = 1024
 """How many events may wait for a slow reader before the run waits for the reader."""
+MAX_UNREAD_SIZE = 4_000_000
+"""How many characters of raw events may: one that holds a picture weighs more than a thousand words."""
+RETRIED = "placet.request_retried"
+"""The type of the event that tells: what was streamed of this answer is void, and the model is asked again."""
 
 
 class RawResponsesStreamEvent(msgspec.Struct, frozen=True):
@@ -67,6 +82,10 @@ def _name(item: RunItem) -> str:
             return "handoff_requested"
         case HandoffOutputItem():
             return "handoff_occured"  # spelled as users of the OpenAI Agents SDK know it
+        case MCPApprovalRequestItem():
+            return "mcp_approval_requested"
+        case MCPApprovalResponseItem():
+            return "mcp_approval_response"
         case ToolCallItem():
             return "tool_called"
         case ToolCallOutputItem():
@@ -75,6 +94,12 @@ def _name(item: RunItem) -> str:
             return "tool_approval_requested"
         case _:
             return "item_created"
+
+
+def _size_of(data: object) -> int:
+    """About how much a raw event weighs: the texts in it. Exactness would cost more than it is worth."""
+    fields = data if isinstance(data, dict) else getattr(data, "__dict__", None)
+    return sum(len(each) for each in fields.values() if isinstance(each, str)) if fields else 0
 
 
 class Feed:
@@ -91,15 +116,30 @@ class Feed:
         self._path = path
         self._pending = pending
         self._events: deque[StreamEvent] = deque()
+        self._size = 0
+        """Of the raw events that wait, in characters."""
+        self._has_begun_answer = False
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._closed = False
 
     async def raw(self, event: RawEvent) -> None:
+        """Tell a raw event. If too much waits unread, so does whoever reads from the provider; facts never wait."""
+        self._has_begun_answer = True
+        self._size += _size_of(event.data)
         self._put(RawResponsesStreamEvent(event.data))
-        while len(self._events) >= MAX_UNREAD and not self._closed:
+        while self._is_full() and not self._closed:
             self._room.clear()
             await self._room.wait()
+
+    def _is_full(self) -> bool:
+        return len(self._events) >= MAX_UNREAD or self._size >= MAX_UNREAD_SIZE
+
+    def ask_again(self) -> None:
+        """The answer that was being told is lost, and the model is asked again."""
+        if self._has_begun_answer:
+            self._has_begun_answer = False
+            self._put(RawResponsesStreamEvent({"type": RETRIED}))
 
     def catch_up(self, run: RunFold) -> None:
         """Begin where the run stands, without telling again what happened before this stream."""
@@ -119,6 +159,8 @@ class Feed:
                 continue
             fact = self._walk.own(each)
             if fact is not None:
+                if isinstance(fact, ResponseReceived | ResponseUnusable):
+                    self._has_begun_answer = False
                 for found in self._walk.items(fact):
                     self._put(RunItemStreamEvent(_name(found), found))
                 if isinstance(fact, RunStarted | AgentChanged):
@@ -137,7 +179,9 @@ class Feed:
         while True:
             while self._events:
                 event = self._events.popleft()
-                if len(self._events) < MAX_UNREAD // 2:
+                if isinstance(event, RawResponsesStreamEvent):
+                    self._size -= _size_of(event.data)
+                if len(self._events) < MAX_UNREAD // 2 and self._size < MAX_UNREAD_SIZE // 2:
                     self._room.set()
                 yield event
             if self._closed:

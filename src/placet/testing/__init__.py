@@ -1,5 +1,5 @@
-"""Test tools that are part of the product: a scripted model, a clock that tests move, a store that crashes, contracts
-for ports."""
+"""Test tools that are part of the product: a scripted model, a provider that says no, a clock that tests move, a store
+that crashes, contracts for ports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from placet.testing.clock import ManualClock
 from placet.testing.contracts import StoreContract, ThreadedStoreContract
 from placet.testing.crashing import Crash, CrashingStore
 from placet.testing.model_contract import ModelContract
+from placet.testing.provider import FakeProvider
 from placet.testing.scripted import (
     ModelStep,
     RecordedCall,
@@ -20,6 +21,7 @@ from placet.testing.session_contract import SessionContract
 __all__ = [
     "Crash",
     "CrashingStore",
+    "FakeProvider",
     "ManualClock",
     "ModelContract",
     "ModelStep",

@@ -1,0 +1,36 @@
+"""What only one API understands, kept in an item under one key.
+
+Items of a log have the shape of the Responses API. What another API says beyond it (a thinking block's signature, a
+field that is newer than Placet) stands under `provider_data`, with the name of the API beside it: so nothing is lost
+through a pause, it goes back to the API that it came from, and every other one leaves it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from placet.codec import JsonObject
+
+KEY = "provider_data"
+
+
+def with_provider_data(item: JsonObject, api: str, data: Mapping[str, object]) -> JsonObject:
+    """The item, with what only this API understands. Without any such data it stays as it is."""
+    return {**item, KEY: {"api": api, **data}} if data else item
+
+
+def provider_data_of(item: Mapping[str, object], api: str) -> JsonObject:
+    """What this API said of the item beyond its common shape: nothing, if another API made it."""
+    data = item.get(KEY)
+    return data if isinstance(data, dict) and data.get("api") == api else {}
+
+
+def without_provider_data(item: JsonObject) -> JsonObject:
+    """The item in its common shape."""
+    return {name: value for name, value in item.items() if name != KEY} if KEY in item else item
+
+
+def is_of_another_api(item: Mapping[str, object], api: str) -> bool:
+    """Whether another API made the item. Its messages and calls can be read by all, its reasoning by nobody else."""
+    data = item.get(KEY)
+    return isinstance(data, dict) and data.get("api") != api

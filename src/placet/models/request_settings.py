@@ -1,0 +1,29 @@
+"""What all adapters do alike with a request's settings: extra arguments, and the schema of a structured answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from placet.codec import JsonObject
+from placet.errors import UserError
+from placet.model_settings import ModelSettings
+from placet.tool_schema import strict_schema
+
+
+def with_extra_args(found: dict[str, Any], settings: ModelSettings) -> dict[str, Any]:  # Any: the API's own shapes
+    """The arguments of a request with those of `extra_args`, without None; nothing may be said twice."""
+    given = {name: value for name, value in found.items() if value is not None}
+    extra = settings.extra_args or {}
+    twice = sorted(set(extra) & set(given))
+    if twice:
+        raise UserError(f"ModelSettings.extra_args gives {', '.join(twice)}, which another setting gives too.")
+    return {**given, **extra}
+
+
+def strict_if_possible(schema: Mapping[str, object]) -> JsonObject:
+    """The schema within what OpenAI's strict mode accepts; where it cannot be put so, as it is and not strict."""
+    try:
+        return {"schema": strict_schema(schema, "output_type"), "strict": True}
+    except UserError:
+        return {"schema": dict(schema), "strict": False}

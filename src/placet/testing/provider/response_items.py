@@ -1,0 +1,183 @@
+"""The items of the Responses API, one by one: which there are, and what each must and may hold.
+
+A test compares the table with the types of the official client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from placet.testing.provider.parameters import check_type, check_word, missing, unknown
+from placet.testing.provider.refusal import Refused
+
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a kind of item, and the prefix of the ids that the service gives it."""
+
+    prefix: str
+    required: str
+    optional: str = ""
+
+    @property
+    def fields(self) -> set[str]:
+        return {*self.required.split(), *self.optional.split(), "type", "id", "status"}
+
+
+FORMS: dict[str, Form] = {
+    "message": Form("msg", "role content", "phase"),
+    "function_call": Form("fc", "call_id name arguments", "async caller namespace"),
+    "function_call_output": Form("fco", "call_id output", "caller name namespace"),
+    "custom_tool_call": Form("ctc", "call_id name input", "async caller namespace"),
+    "custom_tool_call_output": Form("ctco", "call_id output", "caller"),
+    "reasoning": Form("rs", "summary", "content encrypted_content"),
+    "item_reference": Form("ref", "id"),
+    "mcp_list_tools": Form("mcpl", "id server_label tools", "error"),
+    "mcp_approval_request": Form("mcpr", "id server_label name arguments"),
+    "mcp_approval_response": Form("mcpa", "approval_request_id approve", "reason"),
+    "mcp_call": Form("mcp", "id server_label name arguments", "approval_request_id error output"),
+    "file_search_call": Form("fs", "id queries", "results"),
+    "web_search_call": Form("ws", "id action"),
+    "code_interpreter_call": Form("ci", "id code container_id outputs"),
+    "image_generation_call": Form(
+        "ig", "id result", "action background error output_format quality revised_prompt size svg_usage"
+    ),
+    "computer_call": Form("cu", "id call_id pending_safety_checks", "action actions"),
+    "computer_call_output": Form("cuo", "call_id output", "acknowledged_safety_checks"),
+    "local_shell_call": Form("lsh", "id call_id action"),
+    "local_shell_call_output": Form("lsho", "id output"),
+    "shell_call": Form("sh", "call_id action", "caller environment"),
+    "shell_call_output": Form("sho", "call_id output", "caller max_output_length"),
+    "apply_patch_call": Form("ap", "call_id operation", "caller"),
+    "apply_patch_call_output": Form("apo", "call_id", "caller output"),
+    "tool_search_call": Form("ts", "arguments", "call_id execution"),
+    "tool_search_output": Form("tso", "tools", "call_id execution"),
+    "additional_tools": Form("at", "role tools"),
+    "configuration_update": Form("cfg", "", "reasoning text"),
+    "compaction": Form("cmp", "encrypted_content"),
+    "compaction_trigger": Form("cmpt", ""),
+    "program": Form("prg", "id call_id code fingerprint"),
+    "program_output": Form("prgo", "id call_id result"),
+}
+CALLS: dict[str, str] = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "computer_call": "computer_call_output",
+    "shell_call": "shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+}
+"""Calls that the client must answer, and what it answers them with."""
+OUTPUTS = {output: call for call, output in CALLS.items()}
+ROLES = ("user", "assistant", "system", "developer")
+INPUT_PARTS = ("input_text", "input_image", "input_file", "input_audio")
+OUTPUT_PARTS = ("output_text", "refusal")
+STATUSES = ("in_progress", "completed", "incomplete", "failed", "searching", "generating", "calling", "interpreting")
+
+
+def type_of(item: Mapping[str, Any]) -> str:
+    """An item without a type is a message, or, if it holds nothing but an id, a reference."""
+    kind = item.get("type")
+    if kind is None:
+        return "item_reference" if set(item) <= {"id", "type"} else "message"
+    return str(kind)
+
+
+def check_item(item: Any, where: str, given: Item | None) -> None:
+    """One item of an input. `given` is what the service gave out under this id: what came from it may return."""
+    check_type(where, item, "object")
+    kind = type_of(item)
+    if kind not in FORMS:
+        if given is not None and type_of(given) == kind:
+            return
+        check_word(f"{where}.type", kind, tuple(FORMS))
+    form = FORMS[kind]
+    for name in form.required.split():
+        if item.get(name) is None and not (kind == "image_generation_call" and name in item):
+            raise missing(f"{where}.{name}")
+    for name in item:
+        if name not in form.fields and not (given is not None and name in given):
+            raise unknown(f"{where}.{name}")
+    _check_fields(item, kind, where)
+
+
+def _check_fields(item: Item, kind: str, where: str) -> None:
+    for name in ("call_id", "name", "arguments", "id", "encrypted_content"):
+        if item.get(name) is not None and not (kind == "tool_search_call" and name == "arguments"):
+            check_type(f"{where}.{name}", item[name], "string")
+    if item.get("call_id") == "" or item.get("id") == "":
+        name = "call_id" if item.get("call_id") == "" else "id"
+        raise Refused(
+            f"Invalid '{where}.{name}': empty string. Expected a string with at least one character.",
+            param=f"{where}.{name}",
+            code="empty_string",
+        )
+    if item.get("status") is not None:
+        check_word(f"{where}.status", item["status"], STATUSES)
+    if kind == "message":
+        _check_message(item, where)
+    elif kind in ("function_call_output", "custom_tool_call_output"):
+        check_type(f"{where}.output", item["output"], "string|array")
+        if isinstance(item["output"], list):
+            _check_parts(item["output"], INPUT_PARTS, f"{where}.output")
+    elif kind == "reasoning":
+        check_type(f"{where}.summary", item["summary"], "array")
+    elif kind == "mcp_approval_response":
+        check_type(f"{where}.approve", item["approve"], "boolean")
+
+
+def _check_message(item: Item, where: str) -> None:
+    check_word(f"{where}.role", item["role"], ROLES)
+    check_type(f"{where}.content", item["content"], "string|array")
+    if isinstance(item["content"], list):
+        allowed = OUTPUT_PARTS if item["role"] == "assistant" else INPUT_PARTS
+        _check_parts(item["content"], allowed, f"{where}.content")
+
+
+def _check_parts(parts: list[Any], allowed: tuple[str, ...], where: str) -> None:
+    needed = {
+        "input_text": ("text",),
+        "output_text": ("text",),
+        "refusal": ("refusal",),
+        "input_audio": ("input_audio",),
+    }
+    for index, part in enumerate(parts):
+        place = f"{where}[{index}]"
+        check_type(place, part, "object")
+        if part.get("type") is None:
+            raise missing(f"{place}.type")
+        check_word(f"{place}.type", part["type"], allowed)
+        for name in needed.get(part["type"], ()):
+            if part.get(name) is None:
+                raise missing(f"{place}.{name}")
+        if part["type"] == "input_image" and not (part.get("image_url") or part.get("file_id")):
+            raise missing(f"{place}.image_url")
+        if part["type"] == "input_file" and not any(part.get(name) for name in ("file_data", "file_id", "file_url")):
+            raise missing(f"{place}.file_data")
+
+
+def stored_form(item: Mapping[str, Any], item_id: str) -> Item:
+    """An item as the service keeps and shows it: with an id, a status, and its content in parts."""
+    kind = type_of(item)
+    kept: Item = {**item, "type": kind, "id": item_id}
+    if kind in _WITH_STATUS:
+        kept.setdefault("status", "completed")
+    if kind == "message":
+        kept["content"] = _stored_parts(item["content"], item["role"])
+    return kept
+
+
+_WITH_STATUS = frozenset({"message", "function_call", "function_call_output", "web_search_call", "file_search_call"})
+_PART_DEFAULTS: dict[str, Item] = {
+    "output_text": {"annotations": [], "logprobs": []},
+    "input_image": {"detail": "auto", "file_id": None},
+}
+
+
+def _stored_parts(content: Any, role: str) -> list[Item]:
+    own = "output_text" if role == "assistant" else "input_text"
+    parts = [{"type": own, "text": content}] if isinstance(content, str) else content
+    return [{**_PART_DEFAULTS.get(part["type"], {}), **part} for part in parts]
