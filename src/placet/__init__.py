@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from placet.agent import Agent, AgentTool, FunctionToolResult, StopAtTools, ToolsToFinalOutputResult
+from placet.agent import Agent, AgentTool, FunctionToolResult, MCPConfig, StopAtTools, ToolsToFinalOutputResult
 from placet.context import RunContextWrapper, ToolContext
 from placet.core.approvals import ApprovalRecord
 from placet.decisions import Grant
@@ -28,8 +28,10 @@ from placet.errors import (
     StoreError,
     ToolError,
     ToolInputGuardrailTripwireTriggered,
+    ToolOutcomeUnknown,
     ToolOutputError,
     ToolOutputGuardrailTripwireTriggered,
+    ToolsetUnavailable,
     ToolTimeoutError,
     UserError,
 )
@@ -64,7 +66,7 @@ from placet.items import (
 )
 from placet.lifecycle import AgentHooks, RunHooks
 from placet.model_settings import ModelSettings
-from placet.ports import Model, ModelRequest, RawEvent, Reconciled, Session, Store, ToolSpec
+from placet.ports import Model, ModelRequest, RawEvent, Reconciled, Session, Store, Toolset, ToolSpec
 from placet.run_config import CallModelData, Limits, ModelInputData, RunConfig, ToolErrorFormatterArgs
 from placet.run_state import RunState
 from placet.runtime.defaults import default_store, set_default_store
@@ -75,7 +77,7 @@ from placet.runtime.stream import AgentUpdatedStreamEvent, RawResponsesStreamEve
 from placet.secrets import Secret
 from placet.sessions.memory import InMemorySession
 from placet.stores.memory import MemoryStore
-from placet.tool import CannotTell, DidNotHappen, FunctionTool, Happened, Tool, function_tool
+from placet.tool import CannotTell, DidNotHappen, Failed, FunctionTool, Happened, NeedsInput, Tool, function_tool
 from placet.tracker import OpenAIServerConversationTracker
 
 if TYPE_CHECKING:
@@ -110,6 +112,7 @@ __all__ = [
     "CannotTell",
     "DeliveryUnknown",
     "DidNotHappen",
+    "Failed",
     "FunctionTool",
     "FunctionToolResult",
     "Grant",
@@ -126,6 +129,7 @@ __all__ = [
     "InputGuardrailTripwireTriggered",
     "LimitExceeded",
     "Limits",
+    "MCPConfig",
     "MaxTurnsExceeded",
     "MemoryStore",
     "MessageOutputItem",
@@ -135,6 +139,7 @@ __all__ = [
     "ModelRequest",
     "ModelResponse",
     "ModelSettings",
+    "NeedsInput",
     "NotPending",
     "OpenAIConversationsSession",
     "OpenAIServerConversationTracker",
@@ -182,6 +187,7 @@ __all__ = [
     "ToolInputGuardrail",
     "ToolInputGuardrailData",
     "ToolInputGuardrailTripwireTriggered",
+    "ToolOutcomeUnknown",
     "ToolOutputError",
     "ToolOutputGuardrail",
     "ToolOutputGuardrailData",
@@ -189,6 +195,8 @@ __all__ = [
     "ToolSpec",
     "ToolTimeoutError",
     "ToolsToFinalOutputResult",
+    "Toolset",
+    "ToolsetUnavailable",
     "Usage",
     "UserError",
     "default_store",

@@ -13,7 +13,7 @@ import msgspec
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
 from placet.core.state import RunFold
-from placet.events import AgentChanged, AnyFact, CallHeld, CallInDoubt, InChild, RunStarted
+from placet.events import AgentChanged, AnyFact, CallHeld, CallInDoubt, InChild, InputAsked, RunStarted
 from placet.ids import ROOT
 from placet.items import (
     HandoffCallItem,
@@ -111,7 +111,7 @@ class Feed:
         """Tell what has become durable: the run's own items, and what waits in it at any depth."""
         for each in facts:
             bare = each.fact if isinstance(each, InChild) else each
-            if isinstance(bare, CallHeld | CallInDoubt):
+            if isinstance(bare, CallHeld | CallInDoubt | InputAsked):
                 is_inside = not self._path or bare.call.startswith(self._path + "/")
                 item = self._pending(bare.call) if is_inside else None
                 if item is not None:
