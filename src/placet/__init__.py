@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from placet.agent import Agent, AgentTool, FunctionToolResult, StopAtTools, ToolsToFinalOutputResult
+from placet.agent import Agent, AgentTool, FunctionToolResult, MCPConfig, StopAtTools, ToolsToFinalOutputResult
 from placet.context import RunContextWrapper, ToolContext
 from placet.core.approvals import ApprovalRecord
 from placet.decisions import Grant
@@ -30,8 +30,10 @@ from placet.errors import (
     StoreError,
     ToolError,
     ToolInputGuardrailTripwireTriggered,
+    ToolOutcomeUnknown,
     ToolOutputError,
     ToolOutputGuardrailTripwireTriggered,
+    ToolsetUnavailable,
     ToolTimeoutError,
     UserError,
 )
@@ -79,7 +81,7 @@ from placet.items import (
 )
 from placet.lifecycle import AgentHooks, RunHooks
 from placet.model_settings import ModelRetryBackoffSettings, ModelRetrySettings, ModelSettings
-from placet.ports import Model, ModelRequest, RawEvent, Reconciled, Session, Store, ToolSpec
+from placet.ports import Model, ModelRequest, RawEvent, Reconciled, Session, Store, Toolset, ToolSpec
 from placet.run_config import CallModelData, Limits, ModelInputData, RunConfig, ToolErrorFormatterArgs
 from placet.run_state import RunState
 from placet.runtime.defaults import default_store, set_default_store, set_model_names
@@ -90,7 +92,7 @@ from placet.runtime.stream import AgentUpdatedStreamEvent, RawResponsesStreamEve
 from placet.secrets import Secret
 from placet.sessions.memory import InMemorySession
 from placet.stores.memory import MemoryStore
-from placet.tool import CannotTell, DidNotHappen, FunctionTool, Happened, Tool, function_tool
+from placet.tool import CannotTell, DidNotHappen, Failed, FunctionTool, Happened, NeedsInput, Tool, function_tool
 from placet.tracker import OpenAIServerConversationTracker
 
 if TYPE_CHECKING:
@@ -140,6 +142,7 @@ __all__ = [
     "CodeInterpreterTool",
     "DeliveryUnknown",
     "DidNotHappen",
+    "Failed",
     "FileSearchTool",
     "FunctionTool",
     "FunctionToolResult",
@@ -162,6 +165,7 @@ __all__ = [
     "Limits",
     "MCPApprovalRequestItem",
     "MCPApprovalResponseItem",
+    "MCPConfig",
     "MCPToolApprovalFunction",
     "MCPToolApprovalFunctionResult",
     "MCPToolApprovalRequest",
@@ -177,6 +181,7 @@ __all__ = [
     "ModelRetryBackoffSettings",
     "ModelRetrySettings",
     "ModelSettings",
+    "NeedsInput",
     "NotPending",
     "OpenAIConversationsSession",
     "OpenAIResponsesModel",
@@ -226,6 +231,7 @@ __all__ = [
     "ToolInputGuardrail",
     "ToolInputGuardrailData",
     "ToolInputGuardrailTripwireTriggered",
+    "ToolOutcomeUnknown",
     "ToolOutputError",
     "ToolOutputGuardrail",
     "ToolOutputGuardrailData",
@@ -233,6 +239,8 @@ __all__ = [
     "ToolSpec",
     "ToolTimeoutError",
     "ToolsToFinalOutputResult",
+    "Toolset",
+    "ToolsetUnavailable",
     "Usage",
     "UserError",
     "WebSearchTool",

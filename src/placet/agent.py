@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
@@ -17,9 +17,18 @@ from placet.handoff import Handoff, handoff
 from placet.hosted_tools import HostedMCPTool, HostedTool
 from placet.lifecycle import AgentHooks, RunHooks
 from placet.model_settings import ModelSettings
-from placet.ports import Model
-from placet.tool import ApprovalRule, EnabledRule, FailureText, FunctionTool, Tool, default_tool_error_function
+from placet.ports import Model, Toolset
+from placet.tool import (
+    ApprovalRule,
+    EnabledRule,
+    FailureText,
+    FunctionTool,
+    Tool,
+    default_tool_error_function,
+    escaped,
+)
 from placet.tool_schema import strict_schema
+from placet.toolset import name_apart
 
 T = TypeVar("T")
 
@@ -59,6 +68,17 @@ ToolUseBehavior: TypeAlias = (
 )
 
 
+class MCPConfig(TypedDict, total=False):
+    """How an agent uses the tools of its servers."""
+
+    convert_schemas_to_strict: bool
+    """Make the servers' schemas strict where that is possible."""
+    failure_error_function: FailureText | None
+    """What the model reads when a call of a server's tool fails; None: the error ends the drive of the run."""
+    include_server_in_tool_names: bool
+    """Put the server's name before every tool's; without it only where two tools would have one name."""
+
+
 @dataclass(eq=False)
 class AgentTool(FunctionTool):
     """An agent behind a tool: a call of it is a run nested in the caller's."""
@@ -95,6 +115,9 @@ class Agent(Generic[T]):
     hooks: AgentHooks[T] | None = None
     key: str | None = None
     """Tells this agent apart where its name does not; stored states find their agent by it."""
+    mcp_servers: list[Toolset[Tool]] = field(default_factory=list)
+    """Servers whose tools the agent has as well, as they are when a run is driven."""
+    mcp_config: MCPConfig = field(default_factory=MCPConfig)
 
     def __post_init__(self) -> None:
         self._check_fields()
@@ -131,6 +154,16 @@ class Agent(Generic[T]):
         for each in handoffs:
             if not isinstance(each, Agent | Handoff):
                 raise UserError(f"Agent '{name}': a handoff is an Agent or handoff(agent), not {each!r}.")
+        self._check_servers(name)
+
+    def _check_servers(self, name: str) -> None:
+        servers: object = self.mcp_servers
+        config: object = self.mcp_config
+        if not isinstance(servers, list) or not all(hasattr(each, "tools_for") for each in servers):
+            raise UserError(f"Agent '{name}': mcp_servers is a list of servers (placet.mcp), not {servers!r}.")
+        known = MCPConfig.__annotations__
+        if not isinstance(config, dict) or not set(config) <= set(known):
+            raise UserError(f"Agent '{name}': mcp_config is a dict with {', '.join(known)}, not {config!r}.")
 
     def check_names(self) -> None:
         """A model names what it calls: two things with one name could not be told apart."""
@@ -143,6 +176,14 @@ class Agent(Generic[T]):
         for label in labels:
             if labels.count(label) > 1:
                 raise UserError(f"Agent '{self.name}' has two hosted MCP servers labelled '{label}': rename one.")
+        servers: set[str] = set()
+        for server in self.mcp_servers:
+            if server.name in servers:
+                raise UserError(
+                    f"Agent '{self.name}' has two servers named '{server.name}', and what is approved for one "
+                    "would hold for the other: give each a name of its own (name=…)."
+                )
+            servers.add(server.name)
 
     @property
     def function_tools(self) -> list[Tool]:
@@ -178,6 +219,26 @@ class Agent(Generic[T]):
         servers = (tool for tool in self.tools if isinstance(tool, HostedMCPTool) and tool.server_label == call.server)
         found = next(servers, None)
         return found.callable_named(call.name) if found is not None else None
+
+    def name_apart(self, found: Sequence[tuple[Toolset[Tool], Sequence[Tool]]]) -> list[Tool]:
+        """Tools of the agent's servers, under the names by which its model knows them."""
+        own = (*(tool.name for tool in self.function_tools), *(each.tool_name for each in self.all_handoffs))
+        return name_apart(own, found, always_prefixed=self.mcp_config.get("include_server_in_tool_names", False))
+
+    def tool_known_as(self, name: str, identity: str) -> Tool | None:
+        """A tool that waits for a decision, as far as this process knows it without asking a server."""
+        found = self.tool_named(name)
+        if found is not None or not self.mcp_servers:
+            return found
+        listed = self.name_apart([(server, server.last_listed()) for server in self.mcp_servers])
+        return next((tool for tool in listed if tool.identity == identity), None)
+
+    def toolset_of(self, identity: str) -> Toolset[Tool] | None:
+        """The server that a tool with this identity came from, if the agent still has it."""
+        kind, _, rest = identity.partition(":")
+        if kind != "mcp":
+            return None
+        return next((each for each in self.mcp_servers if rest.startswith(f"{escaped(each.name)}:")), None)
 
     def as_tool(
         self,

@@ -67,15 +67,20 @@ class AgentGraph:
                     queue.append((there, target))
         return found
 
-    def check(self) -> None:
-        """Refuse, before anything runs, what a path cannot tell apart."""
+    def agents(self) -> Iterator[Agent[Any]]:
+        """All agents that a run can come to, each once."""
         seen: set[int] = set()
         queue = [self.root]
         while queue:
             agent = queue.pop()
-            if id(agent) in seen:
-                continue
-            seen.add(id(agent))
+            if id(agent) not in seen:
+                seen.add(id(agent))
+                yield agent
+                queue.extend(target for edge in (_TOOL, _HANDOFF) for _, target in _edges(agent, edge))
+
+    def check(self) -> None:
+        """Refuse, before anything runs, what a path cannot tell apart."""
+        for agent in self.agents():
             agent.check_names()
             labels: dict[str, Agent[Any]] = {}
             for label, target in _edges(agent, _HANDOFF):
@@ -84,7 +89,6 @@ class AgentGraph:
                         f"Agent '{agent.name}' hands over to two agents named '{target.name}', "
                         "and no path tells them apart: give one of them Agent(key=…)."
                     )
-            queue.extend(target for edge in (_TOOL, _HANDOFF) for _, target in _edges(agent, edge))
 
 
 def _edges(agent: Agent[Any], edge: str) -> Iterator[tuple[str, Agent[Any]]]:

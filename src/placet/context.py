@@ -100,6 +100,8 @@ class ToolContext(RunContextWrapper[T]):
 
     __slots__ = (
         "agent",
+        "answers",
+        "asked_state",
         "attempt",
         "call",
         "idempotency_key",
@@ -125,6 +127,8 @@ class ToolContext(RunContextWrapper[T]):
         ledger: Ledger | None = None,
         run_ids: tuple[str, ...] = (),
         clock: Clock = SYSTEM_CLOCK,
+        answers: Mapping[str, JsonObject] | None = None,
+        asked_state: str | None = None,
     ) -> None:
         super().__init__(context, usage, ledger=ledger, run_ids=run_ids, clock=clock)
         self.tool_name = tool_name
@@ -140,6 +144,10 @@ class ToolContext(RunContextWrapper[T]):
         self.attempt = attempt
         """1 for the first time that the body runs."""
         self.agent = agent
+        self.answers = answers
+        """What people answered to the questions that the body returned (`NeedsInput`) when it ran before."""
+        self.asked_state = asked_state
+        """The `state` that it returned with them."""
 
     @classmethod
     def from_agent_context(

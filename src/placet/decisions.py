@@ -3,6 +3,7 @@ hand."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from placet.clock import Clock
-from placet.codec import Json, JsonObject, NotPlain, canonical, plain, writable
-from placet.core.approvals import ANY_AGENT, Entry, Ledger
+from placet.codec import Json, JsonObject, NotPlain, canonical, encode, plain, writable
+from placet.core.approvals import ANY_AGENT, Asking, Entry, Ledger
 from placet.core.deciding import find_by_id, find_by_look
+from placet.core.elicitation import check_agreement, checked_answers
 from placet.core.gate import digest_of
 from placet.core.plan import HOSTED_MCP
 from placet.errors import StaleApproval, UserError
@@ -90,6 +92,10 @@ def facts_of_word(entry: Entry, word: Word, now: float) -> tuple[DecisionMade, l
     """What somebody said about a call, as facts."""
     _check_word(word)
     refuse_if_hosted(entry, word.verdict)
+    if isinstance(entry, Asking):
+        word = _as_answer(entry, word)
+    elif word.verdict == "respond":
+        word = dataclasses.replace(word, output=_as_model_reads(word.output))
     digest = entry.digest
     if word.arguments is not None:
         digest = digest_of(path_of(entry.call), entry.agent, entry.tool, entry.fingerprint, word.arguments)
@@ -116,6 +122,27 @@ def refuse_if_hosted(entry: Entry, verdict: Verdict) -> None:
             f"The tool '{entry.name}' is called by the model's provider, on an MCP server: {what}. "
             "Approve or reject it."
         )
+
+
+def _as_model_reads(answer: Json) -> Json:
+    return answer if isinstance(answer, str | list) else encode(answer).decode()
+
+
+def _as_answer(entry: Asking, word: Word) -> Word:
+    """The word as an answer to what the body of a running call asks; UserError where it is none."""
+    if word.always:
+        raise UserError(f"Call {entry.call} asks for input: what is answered once holds for this question only.")
+    match word.verdict:
+        case "edit":
+            raise UserError(f"Call {entry.call} runs and asks for input: answer with respond(item, …), or reject.")
+        case "approve":
+            check_agreement(entry.questions)
+        case "respond":
+            answers: dict[str, Json] = dict(checked_answers(entry.questions, word.output))
+            return dataclasses.replace(word, output=answers)
+        case "reject":
+            pass
+    return word
 
 
 def find_entry(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId) -> Entry:
@@ -185,6 +212,14 @@ def _grant(entry: Entry, word: Word, now: float) -> GrantMade:
         uses=bounds.uses,
         path="" if entry.agent == ANY_AGENT else path_of(entry.call),
     )
+
+
+def plain_answer(output: object) -> Json:
+    """An answer that a person gave, as JSON, or UserError naming what cannot be."""
+    try:
+        return plain(output, "output")
+    except NotPlain as error:
+        raise UserError(f"The answer cannot be written as JSON: {error}.") from error
 
 
 def plain_object(value: Mapping[str, object], what: str) -> JsonObject:

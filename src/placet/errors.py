@@ -17,7 +17,9 @@
     ├── MaxTurnsExceeded                   the run used up its turns; resume it with a larger max_turns
     ├── ToolError                          a tool's body failed (data for the model unless the tool says otherwise)
     │   ├── ToolTimeoutError               ... it took longer than its timeout
-    │   └── ToolOutputError                ... it ran, and what it returned cannot be written down
+    │   ├── ToolOutputError                ... it ran, and what it returned cannot be written down
+    │   └── ToolOutcomeUnknown             ... nobody knows whether it happened: the call is in doubt
+    ├── ToolsetUnavailable                 a server whose tools an agent has cannot be asked for them
     ├── RunConflict                        somebody else drives this run, or its two logs differ
     ├── StaleApproval                      a decision contradicts one in the log, or is about something that changed
     ├── RunFinished                        a decision came after the end of the run
@@ -140,6 +142,17 @@ class ToolTimeoutError(ToolError):
 
 class ToolOutputError(ToolError):
     code = "tool_output_not_serializable"
+
+
+class ToolOutcomeUnknown(ToolError):
+    """A body raises this when it lost sight of an effect that may have happened. The model is not told that it failed:
+    the tool's `recovery` says what becomes of the call."""
+
+    code = "tool_outcome_unknown"
+
+
+class ToolsetUnavailable(PlacetError):
+    code = "toolset_unavailable"
 
 
 class RunConflict(PlacetError):

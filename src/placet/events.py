@@ -183,6 +183,21 @@ class CallInDoubt(Fact, frozen=True, tag="doubt"):
     why: str | None = None
 
 
+class InputAsked(Fact, frozen=True, tag="elicit"):
+    """The body of a call asked for a person's input and gave its place up. It is begun again with the answers."""
+
+    call: str
+    digest: str
+    tool: str
+    fingerprint: str
+    questions: dict[str, JsonObject]
+    """By key: a form (`message`, `requestedSchema`) or a page to go to (`message`, `url`)."""
+    state: str | None = None
+    """What the body wants back with the answers, as it gave it: only the body understands it."""
+    expires_at: float | None = None
+    at_expiry: Literal["reject", "escalate"] | None = None
+
+
 class CallsStarted(Fact, frozen=True, tag="run"):
     """The claim: written before the effects."""
 
@@ -360,6 +375,7 @@ PlainFact: TypeAlias = (
     | CallsDeferred
     | CallHeld
     | CallInDoubt
+    | InputAsked
     | CallsStarted
     | CallEnded
     | DecisionMade

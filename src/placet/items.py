@@ -155,14 +155,17 @@ class ToolApprovalItem(_ItemBase):
     tool_name: str | None = None
     id: str = field(default="", kw_only=True)
     """Our id of the call: decisions find it by this. Empty on an item made by hand."""
-    kind: Literal["approval", "in_doubt", "mcp_approval"] = field(default="approval", kw_only=True)
-    """`mcp_approval`: the model's provider would call the tool, on an MCP server; it can be approved or rejected."""
+    kind: Literal["approval", "in_doubt", "mcp_approval", "elicitation"] = field(default="approval", kw_only=True)
+    """`mcp_approval`: the model's provider would call the tool, on an MCP server; it can be approved or rejected.
+    `elicitation`: the call runs, and asks for input."""
     request_id: str = field(default="", kw_only=True)
     """The id of the question: a changed or in-doubt call is asked about anew, under a new one."""
     digest: str = field(default="", kw_only=True)
     agent_path: str = field(default="", kw_only=True)
     why: str | None = field(default=None, kw_only=True)
     """Why a person is asked, where it is not simply the tool's rule."""
+    questions: dict[str, JsonObject] | None = field(default=None, kw_only=True)
+    """Of an elicitation: what the running call wants to know, by key. `respond` answers."""
     type: ClassVar[str] = "tool_approval_item"
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -18,10 +18,11 @@ from placet.core.index import RequestRow, RequestStatus, RunStatus
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.events import AnyFact, GrantMade
-from placet.items import ModelResponse
+from placet.items import ModelResponse, Named
 from placet.model_settings import ModelSettings
 
 V = TypeVar("V")
+ToolT_co = TypeVar("ToolT_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,27 @@ class ReadsConversations(Protocol):
     async def newest_item(self, conversation_id: str) -> str | None:
         """The id of the conversation's newest item, so that what a lost request left there can be told from what was
         there before; empty for an empty conversation, None when that cannot be told."""
+        ...
+
+
+class Toolset(Protocol[ToolT_co]):
+    """Gives an agent tools that are found when a run is driven: those of an MCP server, say."""
+
+    @property
+    def name(self) -> str:
+        """Tells it apart from the agent's other toolsets, and is part of what is approved: stable, and chosen well."""
+        ...
+
+    async def tools_for(self, context: Any, agent: Named) -> Sequence[ToolT_co]:  # Any: the run's RunContextWrapper
+        """The tools that this agent has in this run, as they are now. Raises when nobody can tell."""
+        ...
+
+    def last_listed(self) -> Sequence[ToolT_co]:
+        """The tools as this process last saw them: for checks that cannot wait; empty before the first look."""
+        ...
+
+    def in_use(self) -> AbstractAsyncContextManager[object]:
+        """Entered for as long as somebody may use it: whatever it holds open is let go with its last user."""
         ...
 
 

@@ -13,15 +13,25 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.codec import Json, JsonObject, NotPlain, encode, plain, plain_item, writable
+from placet.codec import JsonObject, NotPlain, encode, plain_item, writable
 from placet.context import RunContextWrapper
 from placet.core.approvals import Ledger
 from placet.core.deciding import contradiction, same_decision
 from placet.core.fold import as_items, fold
+from placet.core.index import RequestKind
 from placet.core.log import Log
 from placet.core.state import Call, RunFold
 from placet.core.table import WAITING, Status
-from placet.decisions import Grant, ItemOrId, Word, find_entry, plain_object, refuse_if_hosted, stage_word
+from placet.decisions import (
+    Grant,
+    ItemOrId,
+    Word,
+    find_entry,
+    plain_answer,
+    plain_object,
+    refuse_if_hosted,
+    stage_word,
+)
 from placet.errors import RunFinished, StaleApproval, UserError
 from placet.events import DecisionMade, Delivery, GrantMade, InputAdded, RunForked, RunStarted, Usage
 from placet.ids import call_id, mint, path_of, request_id
@@ -135,14 +145,10 @@ class RunState(Generic[T]):
     def respond(
         self, approval_item: ItemOrId, output: object, *, by: str | None = None, reason: str | None = None
     ) -> None:
-        """Answer in the tool's place: the call never runs, and the model reads `output`."""
-        try:
-            answer = plain(output, "output")
-        except NotPlain as error:
-            raise UserError(f"The answer cannot be written as JSON: {error}.") from error
-        self._say(
-            "respond to", approval_item, Word(verdict="respond", by=by, reason=reason, output=_as_model_reads(answer))
-        )
+        """Answer in the tool's place: the call never runs, and the model reads `output`. Of an elicitation, answer what
+        the running call asks: it goes on with these values."""
+        word = Word(verdict="respond", by=by, reason=reason, output=plain_answer(output))
+        self._say("respond to", approval_item, word)
 
     def _say(self, verb: str, item: ItemOrId, word: Word) -> None:
         if self._context is None:
@@ -157,7 +163,7 @@ class RunState(Generic[T]):
             raise UserError("Only a call that waits in a run can be edited.")
         entry = find_entry(self._context._ledger, (*self._run.origins, self.run_id), item)
         refuse_if_hosted(entry, "edit")
-        tool = self._graph.at(entry.agent).tool_named(entry.name)
+        tool = self._graph.at(entry.agent).tool_known_as(entry.name, entry.tool)
         edited = plain_object(arguments, f"The edited arguments of '{entry.name}'")
         problem = tool.problem_with(edited) if tool is not None else None
         if problem is not None:
@@ -334,10 +340,6 @@ def _logged(ledger: Ledger, call: str) -> DecisionMade | None:
     return entry.decision if entry is not None else None
 
 
-def _as_model_reads(answer: Json) -> Json:
-    return answer if isinstance(answer, str | list) else encode(answer).decode()
-
-
 def check_agent(agent: object) -> None:
     if not isinstance(agent, Agent):
         raise UserError(f"An Agent is needed here, not a {type(agent).__name__}.")
@@ -394,12 +396,20 @@ def check_declarations(graph: AgentGraph, run: RunFold) -> None:
         graph.at(member.agent)
         graph.at(member.response_agent)
     for owner, call in run.waiting():
-        if graph.at(owner.response_agent).tool_of(call) is None:
+        if not _has_tool(graph.at(owner.response_agent), owner, call):
             what = f"tool '{call.name}'" if call.server is None else f"the MCP server '{call.server}'"
             raise UserError(
                 f"Call {call.id} waits for {what}, which agent '{owner.response_agent}' no longer has. "
                 "Declare it again, or load the state with the version of the code that has it."
             )
+
+
+def _has_tool(agent: Agent[Any], owner: RunFold, call: Call) -> bool:
+    """Whether the agent has the tool, or the server that it came from: which tools that has, only it can tell."""
+    if agent.tool_of(call) is not None:
+        return True
+    entry = owner.ledger.entry(call.id)
+    return entry is not None and agent.toolset_of(entry.tool) is not None
 
 
 def interruptions_of(run: RunFold, run_id: str, graph: AgentGraph) -> list[ToolApprovalItem]:
@@ -423,9 +433,13 @@ def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph) ->
         shown,
         tool_name=call.name,
         id=call_id(run_id, call.id),
-        kind="in_doubt" if call.status is Status.IN_DOUBT else "approval" if call.server is None else "mcp_approval",
+        kind="mcp_approval" if call.server is not None else _KIND_OF.get(call.status, "approval"),
         request_id=request_id(run_id, call.id, call.request),
         digest=call.digest,
         agent_path=owner.response_agent,
         why=call.why,
+        questions=call.questions if call.status is Status.ELICITED else None,
     )
+
+
+_KIND_OF: dict[Status, RequestKind] = {Status.IN_DOUBT: "in_doubt", Status.ELICITED: "elicitation"}

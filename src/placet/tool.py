@@ -48,6 +48,23 @@ class CannotTell(msgspec.Struct, frozen=True):
     """A recovery function could not find out. A person is asked."""
 
 
+class NeedsInput(msgspec.Struct, frozen=True):
+    """A body returns this to ask a person something. It is begun again with the answers, in this process or another.
+
+    `questions` are by key, each `{"mode": "form", "message": …, "requestedSchema": …}` or `{"mode": "url", "message":
+    …, "url": …}`. The body finds the answers, and `state`, in its `ToolContext` (`answers`, `asked_state`).
+    """
+
+    questions: dict[str, JsonObject]
+    state: str | None = None
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """A body returns this to say that it did not do what was asked, and what the model reads of that."""
+
+    output: object
+
+
 Found: TypeAlias = Happened | DidNotHappen | CannotTell
 Recovery: TypeAlias = Literal["ask", "retry"] | Callable[[ToolContext[Any], JsonObject], Found | Awaitable[Found]]
 """What to do about a call that was claimed by somebody who is gone: ask a person, repeat it, or a function that finds
@@ -135,6 +152,11 @@ class FunctionTool:
 
 
 Tool: TypeAlias = FunctionTool
+
+
+def escaped(part: str) -> str:
+    """A part of a tool's identity, so that `mcp:files:read` has three parts whatever a server is called."""
+    return part.replace("%", "%25").replace(":", "%3A")
 
 
 _NAMES = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import subprocess
 import sys
-import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,8 +15,6 @@ from tests.desk.scenes import PATIENCE, Witness, paused, support
 from tests.desk.worker import crew
 
 ROOT = Path(__file__).parents[2]
-KILLS = 25
-RUNS = 30
 
 
 @contextmanager
@@ -110,29 +105,3 @@ async def test_two_processes_that_serve_one_store_do_each_effect_once(any_url: s
 
     assert {run.status for run in ended} == {"ended"}
     assert len(witness.lines()) == len(set(witness.lines())) == 12 * 5
-
-
-async def test_a_worker_that_is_killed_again_and_again_loses_nothing_and_does_nothing_twice(
-    url: str, witness: Witness
-) -> None:
-    chance = random.Random(7)  # the seed of the instants
-    place = str(witness.path)
-    with worker("review", url, place) as reviewer:
-        async with Desk(url, agents=[crew(witness)], run=False) as desk:
-            runs = [await desk.start("Crew", "go") for _ in range(RUNS)]
-            for _ in range(KILLS):
-                with worker("serve", url, place) as served:
-                    await asyncio.to_thread(said, served)
-                    await asyncio.sleep(chance.uniform(0, 0.3))
-            with worker("serve", url, place):
-                give_up = time.monotonic() + 25
-                ended = [await desk.wait(run.id, timeout=max(0.1, give_up - time.monotonic())) for run in runs]
-        reviewer.kill()
-        assert reviewer.stdout is not None
-        doubts = [line for line in reviewer.stdout if line.startswith("doubt")]
-
-    counts = Counter(witness.lines())
-    assert {run.status for run in ended} == {"ended"}
-    assert set(counts.values()) == {1}
-    assert len(counts) == RUNS * 5
-    assert doubts, "no kill hit a body: the instants prove nothing"

@@ -37,6 +37,15 @@ LEGAL = {
     (S.STARTED, M.DOUBT): S.IN_DOUBT,
     (S.STARTED, M.START): S.STARTED,
     (S.STARTED, M.CLOSE): S.ENDED,
+    (S.STARTED, M.ELICIT): S.ELICITED,
+    (S.ELICITED, M.APPROVE): S.SUPPLIED,
+    (S.ELICITED, M.REJECT): S.SUPPLIED,
+    (S.ELICITED, M.RESPOND): S.SUPPLIED,
+    (S.ELICITED, M.CLOSE): S.ENDED,
+    (S.SUPPLIED, M.START): S.STARTED,
+    (S.SUPPLIED, M.DOUBT): S.IN_DOUBT,
+    (S.SUPPLIED, M.REVOKE): S.ELICITED,
+    (S.SUPPLIED, M.CLOSE): S.ENDED,
     (S.IN_DOUBT, M.APPROVE): S.CLEARED,
     (S.IN_DOUBT, M.REJECT): S.GIVEN_UP,
     (S.IN_DOUBT, M.RESPOND): S.ANSWERED,
@@ -77,6 +86,7 @@ def test_every_status_stands_in_the_table() -> None:
 
 def test_only_an_allowed_approved_deferred_or_cleared_call_can_be_started_for_the_first_time() -> None:
     starting = {status for (status, move), after_it in LEGAL.items() if move is M.START and status is not S.STARTED}
+    starting.remove(S.SUPPLIED)  # such a call was started before: that is how it came to ask
 
     assert starting == {S.ALLOWED, S.APPROVED, S.DEFERRED, S.CLEARED}
 
@@ -105,7 +115,7 @@ def test_every_call_can_be_brought_to_its_end() -> None:
 
 
 def test_the_groups_of_statuses_do_not_overlap_where_it_matters() -> None:
-    assert {S.HELD, S.IN_DOUBT} == WAITING
+    assert {S.HELD, S.IN_DOUBT, S.ELICITED} == WAITING
     assert not WAITING & (RUNNABLE | CONCLUDABLE | DECIDED)
     assert not RUNNABLE & CONCLUDABLE
-    assert {S.APPROVED, S.REJECTED, S.ANSWERED, S.CLEARED, S.GIVEN_UP} == DECIDED
+    assert {S.APPROVED, S.REJECTED, S.ANSWERED, S.CLEARED, S.GIVEN_UP, S.SUPPLIED} == DECIDED

@@ -101,7 +101,14 @@ def _tell(story: RunStory, at: float, fact: e.PlainFact) -> None:
         case e.CallsAllowed() | e.CallsDeferred() | e.CallsStarted():
             for each in fact.calls:
                 story.turns[-1].calls[each].marks.append(_mark_of_many(at, fact))
-        case e.CallHeld() | e.CallInDoubt() | e.QuestionEscalated() | e.DecisionMade() | e.DecisionRevoked():
+        case (
+            e.CallHeld()
+            | e.CallInDoubt()
+            | e.InputAsked()
+            | e.QuestionEscalated()
+            | e.DecisionMade()
+            | e.DecisionRevoked()
+        ):
             call = story.turns[-1].calls[fact.call]
             call.marks.append(_mark_of_one(at, fact, call.arguments))
             if isinstance(fact, e.DecisionMade):
@@ -137,7 +144,7 @@ def _mark_of_many(at: float, fact: e.CallsAllowed | e.CallsDeferred | e.CallsSta
 
 def _mark_of_one(
     at: float,
-    fact: e.CallHeld | e.CallInDoubt | e.QuestionEscalated | e.DecisionMade | e.DecisionRevoked,
+    fact: e.CallHeld | e.CallInDoubt | e.InputAsked | e.QuestionEscalated | e.DecisionMade | e.DecisionRevoked,
     arguments: str,
 ) -> Mark:
     match fact:
@@ -145,6 +152,10 @@ def _mark_of_one(
             return Mark(at, "waited", "yellow", fact.why)
         case e.CallInDoubt():
             return Mark(at, "in doubt", "red", fact.why)
+        case e.InputAsked():
+            return Mark(
+                at, "asked for input", "yellow", " ".join(str(q.get("message", "")) for q in fact.questions.values())
+            )
         case e.QuestionEscalated():
             return Mark(at, "escalated", "yellow")
         case e.DecisionRevoked():

@@ -37,6 +37,23 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
     decision: DecisionMade | None = None
 
+    @property
+    def ruling(self) -> DecisionMade | None:
+        """What was decided about the call itself."""
+        return self.decision
+
+
+class Asking(Entry, frozen=True, kw_only=True):
+    """A call whose body asks for input: the decision is about the questions, and not about the call."""
+
+    questions: dict[str, JsonObject]
+    ran_under: DecisionMade | None = None
+    """The decision under which the call was begun."""
+
+    @property
+    def ruling(self) -> DecisionMade | None:
+        return self.ran_under
+
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRecord:
@@ -89,6 +106,7 @@ class Ledger:
         "_past",
         "_staged",
         "_staged_grants",
+        "_tool_names",
         "_uses",
     )
 
@@ -102,6 +120,8 @@ class Ledger:
         self._uses: dict[str, int] = {}
         self._past: dict[tuple[str, int], DecisionMade] = {}
         """Answers to earlier questions about calls that were asked about anew."""
+        self._tool_names: dict[str, str] = {}
+        """What the model calls a tool, by the tool's identity, where that is not the last part of it."""
         self._staged: dict[str, DecisionMade] = {}
         self._staged_grants: tuple[GrantMade, ...] = ()
 
@@ -114,6 +134,7 @@ class Ledger:
             twin._grants = self._grants
             twin._uses = self._uses.copy()
             twin._past = self._past.copy()
+            twin._tool_names = self._tool_names.copy()
             if staged:
                 twin._staged = self._staged.copy()
                 twin._staged_grants = self._staged_grants
@@ -128,6 +149,7 @@ class Ledger:
             self._grants = other._grants
             self._uses = other._uses
             self._past = other._past
+            self._tool_names = {**self._tool_names, **other._tool_names}
             self._staged = {call: word for call, word in self._staged.items() if call in self._open}
             known = {grant.id for grant in other._grants}
             self._staged_grants = tuple(grant for grant in self._staged_grants if grant.id not in known)
@@ -217,6 +239,8 @@ class Ledger:
             key = (entry.name, entry.label)
             self._by_label[key] = (*self._by_label.get(key, ()), entry.call)
         self._entries[entry.call] = entry
+        if entry.name != name_of(entry.tool):
+            self._tool_names[entry.tool] = entry.name
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -282,7 +306,7 @@ class Ledger:
             if decision is not None and decision.verdict == "reject" and decision.message is not None:
                 return decision.message
         for grant in reversed(grants):
-            if grant.verdict != "reject" or name_of(grant.tool) != tool_name:
+            if grant.verdict != "reject" or self._name_in(grant) != tool_name:
                 continue
             if not named or any(
                 _reaches(grant, entry, decision) for entry, decision in zip(named, decisions, strict=True)
@@ -300,11 +324,18 @@ class Ledger:
             if decision is not None:
                 approved, rejected = found.setdefault(entry.name, ({}, {}))
                 (rejected if decision.verdict == "reject" else approved)[entry.label or entry.call] = None
-        always = {name_of(grant.tool): grant.verdict for grant in grants if is_unconditional(grant)}
+        always = {self._name_in(grant): grant.verdict for grant in grants if is_unconditional(grant)}
         names = list(found) + [name for name in always if name not in found]
         return {name: _record(*found.get(name, ({}, {})), always.get(name)) for name in names}
 
+    def _name_in(self, grant: GrantMade) -> str:
+        """What the model calls the tool that a grant is about."""
+        return self._tool_names.get(grant.tool) or name_of(grant.tool)
+
     def _decision(self, entry: Entry) -> DecisionMade | None:
+        """What was decided about the call: an answer to what its body asks says nothing of that."""
+        if isinstance(entry, Asking):
+            return entry.ran_under
         return self._staged.get(entry.call) or entry.decision
 
     def _named(self, tool_name: str, call: str) -> list[Entry]:
@@ -324,7 +355,7 @@ class Ledger:
         latest = {
             (grant.agent, grant.path): grant.verdict == "approve"
             for grant in self._grants + self._staged_grants
-            if name_of(grant.tool) == tool_name and is_unconditional(grant) and _is_of(grant, entry)
+            if self._name_in(grant) == tool_name and is_unconditional(grant) and _is_of(grant, entry)
         }
         verdicts = set(latest.values())
         return verdicts.pop() if len(verdicts) == 1 else None

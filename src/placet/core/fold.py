@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from placet import events as e
 from placet.codec import JsonObject, canonical
-from placet.core.approvals import Entry
+from placet.core.approvals import Asking, Entry
+from placet.core.elicitation import answers_of
 from placet.core.plan import APPROVAL_RESPONSE, label_field, plan_calls
 from placet.core.state import Call, RunFold
 from placet.core.table import Move, Status, after
@@ -145,7 +148,7 @@ def _context_saved(run: RunFold, fact: e.ContextSaved) -> None:
 
 def _question_escalated(run: RunFold, fact: e.QuestionEscalated) -> None:
     call = _call(run, fact.call)
-    if call.status is not Status.HELD:
+    if call.status not in (Status.HELD, Status.ELICITED):
         raise IllegalTransition(f"Call {call.id} does not wait: nothing can be escalated.")
     call.expires_at = call.at_expiry = None
 
@@ -325,30 +328,41 @@ def _call_in_doubt(run: RunFold, fact: e.CallInDoubt) -> None:
     _ask_about(run, fact, Move.DOUBT)
 
 
-def _ask_about(run: RunFold, fact: e.CallHeld | e.CallInDoubt, move: Move) -> None:
+def _input_asked(run: RunFold, fact: e.InputAsked) -> None:
+    if not fact.questions:
+        raise IllegalTransition(f"Call {fact.call} asks nothing: nobody could answer that.")
+    _ask_about(run, fact, Move.ELICIT)
+    call = run.calls[fact.call]
+    call.questions, call.asked_state, call.answers = fact.questions, fact.state, None
+
+
+def _ask_about(run: RunFold, fact: e.CallHeld | e.CallInDoubt | e.InputAsked, move: Move) -> None:
     call = _call(run, fact.call)
     call.status = after(call.status, move, call.id)
     call.request += 1
     call.digest = fact.digest
-    call.why = fact.why
-    call.expires_at = fact.expires_at if isinstance(fact, e.CallHeld) else None
-    call.at_expiry = fact.at_expiry if isinstance(fact, e.CallHeld) else None
+    call.why = None if isinstance(fact, e.InputAsked) else fact.why
+    call.expires_at = None if isinstance(fact, e.CallInDoubt) else fact.expires_at
+    call.at_expiry = None if isinstance(fact, e.CallInDoubt) else fact.at_expiry
     call.decision = None
     if isinstance(fact, e.CallHeld):  # asked anew about the model's own arguments; in doubt is what ran, edited or not
         call.edited = None
-    run.ledger.ask(
-        Entry(
-            call=call.id,
-            label=call.label,
-            tool=fact.tool,
-            fingerprint=fact.fingerprint,
-            agent=run.response_agent,
-            arguments=call.arguments if call.edited is None else canonical(call.edited).decode(),
-            request=call.request,
-            digest=call.digest,
-            name=call.name,
-        )
+    entry = Entry(
+        call=call.id,
+        label=call.label,
+        tool=fact.tool,
+        fingerprint=fact.fingerprint,
+        agent=run.response_agent,
+        arguments=call.arguments if call.edited is None else canonical(call.edited).decode(),
+        request=call.request,
+        digest=call.digest,
+        name=call.name,
     )
+    if isinstance(fact, e.InputAsked):
+        before = run.ledger.entry(call.id)
+        ran_under = before.ruling if before is not None else None
+        entry = Asking(**msgspec.structs.asdict(entry), questions=fact.questions, ran_under=ran_under)
+    run.ledger.ask(entry)
 
 
 _DECIDING: dict[e.Verdict, Move] = {
@@ -363,8 +377,12 @@ def _decision_made(run: RunFold, fact: e.DecisionMade) -> None:
     call = _call(run, fact.call)
     if fact.request != call.request or (fact.digest != call.digest and fact.verdict != "edit"):
         raise IllegalTransition(f"The decision about call {call.id} is about something else than what waits.")
+    if call.status is Status.ELICITED and fact.verdict == "edit":
+        raise IllegalTransition(f"Call {call.id} asks for input: its arguments cannot be edited any more.")
     call.status = after(call.status, _DECIDING[fact.verdict], call.id)
     call.decision = fact
+    if call.status is Status.SUPPLIED and call.questions is not None:
+        call.answers = answers_of(call.questions, fact)
     if fact.arguments is not None:
         call.edited = fact.arguments
     run.ledger.record(fact)
@@ -376,6 +394,8 @@ def _decision_revoked(run: RunFold, fact: e.DecisionRevoked) -> None:
     call.decision = None
     if call.status is Status.HELD:
         call.edited = None
+    if call.status is Status.ELICITED:
+        call.answers = None
     run.ledger.reopen(call.id)
 
 
@@ -485,6 +505,7 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.CallsStarted: _calls_started,
     e.CallHeld: _call_held,
     e.CallInDoubt: _call_in_doubt,
+    e.InputAsked: _input_asked,
     e.DecisionMade: _decision_made,
     e.DecisionRevoked: _decision_revoked,
     e.GrantMade: _grant_made,

@@ -40,6 +40,14 @@ def digest_of(path: str, agent: str, tool: str, fingerprint: str, arguments: Jso
     return hashlib.blake2b(canonical([path, agent, tool, fingerprint, arguments]), digest_size=16).hexdigest()
 
 
+def digest_of_questions(
+    path: str, agent: str, tool: str, fingerprint: str, arguments: JsonObject | str, questions: dict[str, JsonObject]
+) -> str:
+    """What a person answers: these questions of this call of this tool, as it is."""
+    asked: JsonObject = {"arguments": arguments, "questions": questions}
+    return digest_of(path, agent, tool, fingerprint, asked)
+
+
 def newest_first(own: Sequence[GrantMade], foreign: Sequence[GrantMade] = ()) -> list[GrantMade]:
     """Newest first. Those of the run itself keep the order of its log, whatever the clock said; `foreign` ones, of
     other runs, are put among them by time.

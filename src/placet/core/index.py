@@ -7,13 +7,26 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from placet.codec import JsonObject
 from placet.core.log import Line
 from placet.core.state import RunFold
-from placet.events import CallEnded, CallHeld, CallInDoubt, DecisionMade, DecisionRevoked, InChild, PlainFact
+from placet.events import (
+    CallEnded,
+    CallHeld,
+    CallInDoubt,
+    DecisionMade,
+    DecisionRevoked,
+    InChild,
+    InputAsked,
+    PlainFact,
+)
 from placet.ids import request_id
 
 RequestStatus: TypeAlias = Literal["pending", "approved", "rejected", "edited", "answered", "closed"]
 """`closed`: the question ended without an answer: expired, superseded, cancelled, or asked anew in another form."""
+
+RequestKind: TypeAlias = Literal["approval", "in_doubt", "elicitation"]
+"""May this call run? Did it happen? What does it want to know?"""
 
 RunStatus: TypeAlias = Literal["running", "waiting", "ended"]
 
@@ -34,7 +47,7 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     """The call's local id."""
     number: int
     """Which question about the call this is."""
-    kind: Literal["approval", "in_doubt"]
+    kind: RequestKind
     agent: str
     tool: str
     arguments: str
@@ -46,6 +59,8 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     decided_by: str | None = None
     decided_at: float | None = None
     reason: str | None = None
+    questions: dict[str, JsonObject] | None = None
+    """Of an elicitation: what the call asks, by key."""
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -84,7 +99,7 @@ def _bare(fact: PlainFact | InChild) -> PlainFact:
 
 def _changes(run_id: str, at: float, fact: PlainFact, run: RunFold) -> Iterator[RequestChange]:
     match fact:
-        case CallHeld() | CallInDoubt():
+        case CallHeld() | CallInDoubt() | InputAsked():
             yield Opened(_row(run_id, at, fact, run))
         case DecisionMade():
             yield Closed(fact.call, _STATUS_OF[fact.verdict], fact.by, fact.at, fact.reason)
@@ -99,7 +114,14 @@ def _changes(run_id: str, at: float, fact: PlainFact, run: RunFold) -> Iterator[
             pass
 
 
-def _row(run_id: str, at: float, fact: CallHeld | CallInDoubt, run: RunFold) -> RequestRow:
+_KIND_OF: dict[type[CallHeld | CallInDoubt | InputAsked], RequestKind] = {
+    CallHeld: "approval",
+    CallInDoubt: "in_doubt",
+    InputAsked: "elicitation",
+}
+
+
+def _row(run_id: str, at: float, fact: CallHeld | CallInDoubt | InputAsked, run: RunFold) -> RequestRow:
     entry = run.ledger.entry(fact.call)
     assert entry is not None, "what is asked about is in the ledger"
     return RequestRow(
@@ -107,14 +129,15 @@ def _row(run_id: str, at: float, fact: CallHeld | CallInDoubt, run: RunFold) -> 
         run_id=run_id,
         call=fact.call,
         number=entry.request,
-        kind="in_doubt" if isinstance(fact, CallInDoubt) else "approval",
+        kind=_KIND_OF[type(fact)],
         agent=entry.agent,
         tool=entry.name,
         arguments=entry.arguments,
         digest=fact.digest,
         created_at=at,
-        why=fact.why,
-        expires_at=fact.expires_at if isinstance(fact, CallHeld) else None,
+        why=None if isinstance(fact, InputAsked) else fact.why,
+        expires_at=None if isinstance(fact, CallInDoubt) else fact.expires_at,
+        questions=fact.questions if isinstance(fact, InputAsked) else None,
     )
 
 

@@ -25,7 +25,9 @@ class Call:
     """One occurrence of a tool call in a response."""
 
     __slots__ = (
+        "answers",
         "arguments",
+        "asked_state",
         "at_expiry",
         "attempts",
         "decision",
@@ -38,6 +40,7 @@ class Call:
         "name",
         "outcome",
         "output",
+        "questions",
         "request",
         "sent_label",
         "server",
@@ -68,6 +71,13 @@ class Call:
         self.decision: DecisionMade | None = None
         self.edited: JsonObject | None = None
         """The arguments that a reviewer put in the place of the model's. They stay when the call falls into doubt."""
+        self.questions: dict[str, JsonObject] | None = None
+        """The input that its body asked for last."""
+        self.asked_state: str | None = None
+        """What its body wants back with the answers."""
+        self.answers: dict[str, JsonObject] | None = None
+        """What the body is told of them. They stay when the call falls into doubt: to run it again is to say the
+        same again."""
         self.attempts = 0
         self.started_in: str | None = None
         """The run in which it was first started, where that is one that this run was forked from."""
@@ -82,7 +92,8 @@ class Call:
         twin.server = self.server
         twin.request, twin.digest, twin.why = self.request, self.digest, self.why
         twin.expires_at, twin.at_expiry, twin.decision = self.expires_at, self.at_expiry, self.decision
-        twin.edited = self.edited
+        twin.edited, twin.questions = self.edited, self.questions
+        twin.asked_state, twin.answers = self.asked_state, self.answers
         twin.attempts, twin.started_in = self.attempts, self.started_in
         twin.outcome, twin.output = self.outcome, self.output
         return twin

@@ -11,8 +11,10 @@
         │           └──end (expired, superseded, cancelled)
         └──end (denied)
 
-`held`, `in_doubt` wait for a person. `approved`, `rejected`, `answered`, `cleared`, `given_up` are decided and wait
-for whoever drives the run.
+    started ──elicit──▸ elicited ──approve, reject, respond──▸ supplied ──start──▸ started (its body asked for input)
+
+`held`, `in_doubt`, `elicited` wait for a person. `approved`, `rejected`, `answered`, `cleared`, `given_up`, `supplied`
+are decided and wait for whoever drives the run.
 """
 
 from __future__ import annotations
@@ -41,6 +43,10 @@ class Status(Enum):
     """In doubt, and a person said: run it again."""
     GIVEN_UP = "given_up"
     """In doubt, and a person said: let it be."""
+    ELICITED = "elicited"
+    """Its body asked for a person's input and gave its place up."""
+    SUPPLIED = "supplied"
+    """The input is there, or somebody declined to give it: either way the body goes on with that."""
     ENDED = "ended"
 
 
@@ -56,6 +62,7 @@ class Move(Enum):
     REVOKE = "revoke"
     START = "start"
     DOUBT = "doubt"
+    ELICIT = "elicit"
     FINISH = "finish"
     """End with what the body returned or raised."""
     REFUSE = "refuse"
@@ -64,9 +71,11 @@ class Move(Enum):
     """End a question that nobody answered: expired, superseded, cancelled."""
 
 
-WAITING = frozenset({Status.HELD, Status.IN_DOUBT})
-DECIDED = frozenset({Status.APPROVED, Status.REJECTED, Status.ANSWERED, Status.CLEARED, Status.GIVEN_UP})
-RUNNABLE = frozenset({Status.ALLOWED, Status.APPROVED, Status.CLEARED})
+WAITING = frozenset({Status.HELD, Status.IN_DOUBT, Status.ELICITED})
+DECIDED = frozenset(
+    {Status.APPROVED, Status.REJECTED, Status.ANSWERED, Status.CLEARED, Status.GIVEN_UP, Status.SUPPLIED}
+)
+RUNNABLE = frozenset({Status.ALLOWED, Status.APPROVED, Status.CLEARED, Status.SUPPLIED})
 CONCLUDABLE = frozenset({Status.REJECTED, Status.ANSWERED, Status.GIVEN_UP})
 
 TABLE: dict[Status, dict[Move, Status]] = {
@@ -104,6 +113,7 @@ TABLE: dict[Status, dict[Move, Status]] = {
         Move.FINISH: Status.ENDED,
         Move.DOUBT: Status.IN_DOUBT,
         Move.START: Status.STARTED,  # its contract says that it may be repeated
+        Move.ELICIT: Status.ELICITED,
         Move.CLOSE: Status.ENDED,  # the call of an agent tool in whose nested run nobody decided
     },
     Status.IN_DOUBT: {
@@ -120,6 +130,18 @@ TABLE: dict[Status, dict[Move, Status]] = {
         Move.CLOSE: Status.ENDED,
     },
     Status.GIVEN_UP: {Move.REFUSE: Status.ENDED},
+    Status.ELICITED: {
+        Move.APPROVE: Status.SUPPLIED,
+        Move.REJECT: Status.SUPPLIED,  # the body is told that nobody gives the input
+        Move.RESPOND: Status.SUPPLIED,
+        Move.CLOSE: Status.ENDED,
+    },
+    Status.SUPPLIED: {
+        Move.START: Status.STARTED,
+        Move.DOUBT: Status.IN_DOUBT,  # the tool is another one than the one that asked
+        Move.REVOKE: Status.ELICITED,
+        Move.CLOSE: Status.ENDED,
+    },
     Status.ENDED: {},
 }
 

@@ -18,12 +18,13 @@ from placet.agent import Agent
 from placet.agent_graph import AgentGraph
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.codec import Json, JsonObject, parse_arguments
+from placet.context import RunContextWrapper
 from placet.core.deciding import facts_to_append, not_pending
 from placet.core.fold import fold
-from placet.core.index import RequestRow, RequestStatus, RunStatus
+from placet.core.index import RequestKind, RequestRow, RequestStatus, RunStatus
 from placet.core.log import Log, read_line
 from placet.core.state import RunFold
-from placet.decisions import Grant, Word, facts_of_word, plain_object
+from placet.decisions import Grant, Word, facts_of_word, plain_answer, plain_object
 from placet.errors import (
     NotPending,
     PlacetError,
@@ -41,7 +42,9 @@ from placet.ports import DeskStore, Engine, Hold, Page, RequestQuery, RunQuery, 
 from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.run_state import as_input, new_log
 from placet.runtime.journal import fold_log
+from placet.runtime.toolsets import find_tools, servers_in_use
 from placet.stores.opening import open_store
+from placet.tool import Tool
 
 MAX_TRIES = 100
 """How often an append from outside is tried again because somebody else appended first."""
@@ -57,7 +60,7 @@ class DeskRequest(msgspec.Struct, frozen=True, kw_only=True):
     arguments: JsonObject | str
     """The exact arguments; the text itself where they are not one JSON object."""
     digest: str
-    kind: Literal["approval", "in_doubt"]
+    kind: RequestKind
     status: RequestStatus
     created_at: float
     expires_at: float | None = None
@@ -65,6 +68,8 @@ class DeskRequest(msgspec.Struct, frozen=True, kw_only=True):
     decided_by: str | None = None
     decided_at: float | None = None
     reason: str | None = None
+    questions: dict[str, JsonObject] | None = None
+    """Of an elicitation: what the running call wants to know, by key. `respond` answers."""
 
 
 class DeskRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,9 +128,12 @@ class Desk:
         self._engine: Engine = engine or EmbeddedEngine(self.store, clock, limit=max_concurrent)
         self._runs = run
         self._serving: asyncio.Task[None] | None = None
+        self._servers = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         if self._runs:
+            for agent in self._driver.agents.values():  # their servers stay connected from one run to the next
+                await self._servers.enter_async_context(servers_in_use(AgentGraph(agent)))
             self._serving = asyncio.create_task(self._engine.serve(self._driver.drive))
         return self
 
@@ -134,6 +142,7 @@ class Desk:
             self._serving.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._serving
+        await self._servers.aclose()
         if self._owns_store:
             await self.store.close()
 
@@ -270,7 +279,7 @@ class Desk:
         row = await self._request_row(request_id)
         if digest is not None and digest != row.digest:
             raise StaleApproval(f"Request {request_id} is about something else than what was shown: look again.")
-        word = self._word(row, verdict, by, reason, message, arguments, output, always)
+        word = await self._word(row, verdict, by, reason, message, arguments, output, always)
 
         def say(_log: Log, run: RunFold) -> list[AnyFact]:
             return self._facts(row, run, word)
@@ -278,7 +287,7 @@ class Desk:
         await self._append(row.run_id, say)
         return await self.request(request_id)
 
-    def _word(
+    async def _word(
         self,
         row: RequestRow,
         verdict: Verdict,
@@ -295,8 +304,8 @@ class Desk:
             raise UserError("To respond is to give the model an output: output=….")
         if (verdict == "edit") != (arguments is not None):
             raise UserError("An edit needs arguments=…, and nothing else takes them.")
-        edited = None if arguments is None else self._checked_edit(row, arguments)
-        answer = output if isinstance(output, str | list) or output is None else msgspec.json.encode(output).decode()
+        edited = None if arguments is None else await self._checked_edit(row, arguments)
+        answer = None if output is None else plain_answer(output)
         return Word(
             verdict=verdict,
             always=always,
@@ -307,16 +316,24 @@ class Desk:
             output=answer if verdict == "respond" else None,
         )
 
-    def _checked_edit(self, row: RequestRow, arguments: Mapping[str, object]) -> JsonObject:
+    async def _checked_edit(self, row: RequestRow, arguments: Mapping[str, object]) -> JsonObject:
         edited = plain_object(arguments, f"The edited arguments of '{row.tool}'")
         root = self._driver.agents.get(row.agent.split("/")[0].split(">")[0])
         if root is None:  # a desk without the code cannot judge; the tool itself will, before it runs
             return edited
-        tool = AgentGraph(root).at(row.agent).tool_named(row.tool)
+        agent = AgentGraph(root).at(row.agent)
+        tool = agent.tool_named(row.tool) or await self._server_tool(agent, row.tool)
         problem = tool.problem_with(edited) if tool is not None else None
         if problem is not None:
             raise UserError(f"The edited arguments do not fit tool '{row.tool}':\n{problem}")
         return edited
+
+    async def _server_tool(self, agent: Agent[Any], name: str) -> Tool | None:
+        if not agent.mcp_servers:
+            return None
+        async with servers_in_use(AgentGraph(agent)):
+            found = await find_tools(agent, RunContextWrapper(None))
+        return next((tool for tool in found if tool.name == name), None)
 
     def _facts(self, row: RequestRow, run: RunFold, word: Word) -> list[AnyFact]:
         """The facts that the word amounts to at this place of the log."""
@@ -472,4 +489,5 @@ def _asked(row: RequestRow) -> DeskRequest:
         decided_by=row.decided_by,
         decided_at=row.decided_at,
         reason=row.reason,
+        questions=row.questions,
     )

@@ -10,18 +10,21 @@ import msgspec
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
 from placet.codec import parse_arguments
+from placet.context import RunContextWrapper
 from placet.core.state import Call, RunFold
-from placet.errors import PlacetError, UserError
+from placet.errors import PlacetError, ToolsetUnavailable, UserError
 from placet.ids import request_id
 from placet.ports import DeskStore, RunQuery
 from placet.runtime.journal import fold_log
+from placet.runtime.toolsets import find_tools, servers_in_use
+from placet.tool import Tool
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Something that keeps a run from going on, or that will make its reviewer look again."""
 
     run_id: str
-    code: Literal["unreadable", "agent_gone", "tool_gone", "schema_changed", "arguments_invalid"]
+    code: Literal["unreadable", "agent_gone", "tool_gone", "server_unavailable", "schema_changed", "arguments_invalid"]
     message: str
     request_id: str | None = None
     stops: bool = True
@@ -66,26 +69,41 @@ async def _findings(store: DeskStore, graphs: dict[str, AgentGraph], run_id: str
         message = f"It is of agent '{run.starting_agent}', and today's code has: {known}."
         yield Finding(run_id=run_id, code="agent_gone", message=message)
         return
-    for member in run.family():
-        for finding in _of_member(graph, run_id, member):
-            yield finding
+    async with servers_in_use(graph):
+        for member in run.family():
+            async for finding in _of_member(graph, run_id, member):
+                yield finding
 
 
-def _of_member(graph: AgentGraph, run_id: str, member: RunFold) -> Iterator[Finding]:
+async def _of_member(graph: AgentGraph, run_id: str, member: RunFold) -> AsyncIterator[Finding]:
     try:
         agent = graph.at(member.response_agent)
         graph.at(member.agent)
     except UserError as error:
         yield Finding(run_id=run_id, code="agent_gone", message=str(error))
         return
-    for call in member.calls.values():
-        if call.outcome is None and agent.handoff_named(call.name) is None:
-            yield from _of_call(agent, run_id, member, call)
+    open_calls = [c for c in member.calls.values() if c.outcome is None and agent.handoff_named(c.name) is None]
+    if not open_calls:
+        return
+    try:
+        found = await find_tools(agent, RunContextWrapper(None))
+    except ToolsetUnavailable as error:
+        yield Finding(run_id=run_id, code="server_unavailable", message=str(error))
+        return
+    for call in open_calls:
+        for finding in _of_call(agent, found, run_id, member, call):
+            yield finding
 
 
-def _of_call(agent: Agent[Any], run_id: str, member: RunFold, call: Call) -> Iterator[Finding]:
+def _tool_of(agent: Agent[Any], found: Sequence[Tool], member: RunFold, call: Call) -> Tool | None:
+    entry = member.ledger.entry(call.id)
+    asked = next((tool for tool in found if entry is not None and tool.identity == entry.tool), None)
+    return asked or agent.tool_named(call.name) or next((tool for tool in found if tool.name == call.name), None)
+
+
+def _of_call(agent: Agent[Any], found: Sequence[Tool], run_id: str, member: RunFold, call: Call) -> Iterator[Finding]:
     asked = request_id(run_id, call.id, call.request) if call.request else None
-    tool = agent.tool_of(call)
+    tool = agent.tool_of(call) if call.server is not None else _tool_of(agent, found, member, call)
     if tool is None:
         message = f"Call {call.id} needs tool '{call.name}', which agent '{agent.name}' no longer has."
         yield Finding(run_id=run_id, code="tool_gone", message=message, request_id=asked)

@@ -53,6 +53,8 @@ async def judge_turn(frame: Frame) -> None:
 def _has_a_result(call: Call) -> bool:
     """Given up is no result either: a person said no to running an in-doubt call again."""
     was_refused = call.decision is not None and call.decision.verdict == "reject"
+    if call.outcome == "finished":  # what its body asked may have been declined: it went on, and this is its result
+        return True
     return call.outcome in _HAS_A_RESULT and not was_refused
 
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Literal
 
 from placet.agent import AgentTool
-from placet.codec import Json, JsonObject, parse_arguments, writable
+from placet.codec import Json, JsonObject, encode, parse_arguments, writable
 from placet.context import ToolContext
 from placet.core.plan import HOSTED_MCP
 from placet.core.state import Call
@@ -18,22 +18,32 @@ from placet.errors import (
     ModelBehaviorError,
     PlacetError,
     ToolError,
+    ToolOutcomeUnknown,
     ToolOutputError,
     ToolOutputGuardrailTripwireTriggered,
     ToolTimeoutError,
     UserError,
 )
-from placet.events import CallEnded, CallInDoubt, CallsStarted, Outcome
+from placet.events import CallEnded, CallInDoubt, CallsStarted, InputAsked, Outcome
 from placet.guardrail import GuardrailFunctionOutput, GuardrailResult
 from placet.run_config import ToolErrorFormatterArgs
 from placet.runtime.frame import Frame, Job, awaited, tool_context
-from placet.runtime.gating import digest_now, hold, judge_again
+from placet.runtime.gating import digest_now, digest_of_asking, hold, judge_again
 from placet.runtime.guarding import Tripped, judge_call, judge_result
 from placet.runtime.handing_over import hand_over
 from placet.runtime.journal import Overtaken
 from placet.runtime.nested import run_nested
 from placet.runtime.output import as_tool_output
-from placet.tool import CannotTell, DidNotHappen, Happened, Tool, default_tool_error_function, text_of_error
+from placet.tool import (
+    CannotTell,
+    DidNotHappen,
+    Failed,
+    Happened,
+    NeedsInput,
+    Tool,
+    default_tool_error_function,
+    text_of_error,
+)
 from placet.tool_schema import InvalidArguments
 
 _NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelBehaviorError, ToolOutputError)
@@ -41,6 +51,9 @@ _NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelB
 NOT_APPROVED = "Tool execution was not approved."
 CHANGED = "what was approved is not what would run now: the tool or its arguments changed in between"
 PROVIDER_MAY_CALL = "Approved: the model's provider may call the tool."
+CHANGED_WHILE_ASKING = "its tool changed while what it asked was answered: it cannot go on with the answer"
+MAX_ATTEMPTS = 3
+"""So often a call whose tool may be repeated is begun, if each time nobody learned what became of it."""
 GIVEN_UP = "It is unknown whether this tool ran: it was interrupted, and a reviewer decided not to run it again."
 
 
@@ -90,6 +103,8 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
         passed = await judge_again(frame, stale)
         calls = [call for call in calls if call not in stale or call in passed]
     calls = await _not_held(frame, calls)
+    # What people decided is compared with the tools as they are now; the others were judged by the last look.
+    await frame.look_for_tools(again=any(_is_of_server(frame, call) for call in calls if call.decision is not None))
     jobs = [job for call in calls if (job := _job(frame, call)) is not None and await _passes_rules(frame, job)]
     jobs = _let_the_provider_call(frame, jobs)
     limit = frame.config.max_tool_concurrency
@@ -105,6 +120,11 @@ def _let_the_provider_call(frame: Frame, jobs: list[Job]) -> list[Job]:
         if job.call.server is not None:
             frame.note(CallsStarted([job.call.id]), CallEnded(job.call.id, "finished", PROVIDER_MAY_CALL))
     return [job for job in jobs if job.call.server is None]
+
+
+def _is_of_server(frame: Frame, call: Call) -> bool:
+    entry = frame.run.ledger.entry(call.id)
+    return entry is not None and frame.agent.toolset_of(entry.tool) is not None
 
 
 async def _not_held(frame: Frame, calls: list[Call]) -> list[Call]:
@@ -124,7 +144,7 @@ async def _not_held(frame: Frame, calls: list[Call]) -> list[Call]:
 
 async def _passes_rules(frame: Frame, job: Job) -> bool:
     """Whether the tool's input guardrails let the call run. A denied edit goes back to the person who made it."""
-    if not job.tool.tool_input_guardrails or job.call.status is Status.STARTED:
+    if not job.tool.tool_input_guardrails or job.call.status in (Status.STARTED, Status.SUPPLIED):
         return True
     message = await judge_call(frame, job, tool_context(frame, job))
     if message is None:
@@ -153,13 +173,24 @@ def _job(frame: Frame, call: Call) -> Job | None:
     """What would run, if it is still what was approved. If it is not, the call is asked about anew and does not run."""
     tool = frame.tool_of(call)
     if tool is None:
-        if call.status is Status.CLEARED:
-            raise UserError(f"Call {call.id} is to be run again, and tool '{call.name}' is gone: declare it again.")
+        if call.status in (Status.CLEARED, Status.SUPPLIED):
+            raise UserError(f"Call {call.id} is to go on, and tool '{call.name}' is gone: declare it again.")
+        if _is_of_server(frame, call):
+            raise UserError(
+                f"Call {call.id} was approved, and its server no longer has the tool '{call.name}': "
+                "have the server offer it again and resume the run, or cancel the run."
+            )
         frame.note(CallEnded(call.id, "denied", f"Tool '{call.name}' not found."))
         return None
     decision = call.decision
     if call.status is Status.ALLOWED or decision is None or call.status is Status.STARTED:
         return _as_it_runs(call, tool)
+    if call.status is Status.SUPPLIED:
+        digest = digest_of_asking(frame.run, call, tool, call.questions or {})
+        if digest == decision.digest:
+            return _as_it_runs(call, tool)
+        frame.note(in_doubt(frame, _as_it_runs(call, tool), CHANGED_WHILE_ASKING))
+        return None
     digest = digest_now(frame.run, call, tool)
     is_late = tool.approval_valid_for is not None and frame.journal.now() > decision.at + tool.approval_valid_for
     if digest != decision.digest or is_late:
@@ -214,7 +245,7 @@ async def _run_body(frame: Frame, job: Job) -> None:
     frame.journal.require_lease()
     outcome: Outcome = "finished"
     failure: BaseException | None = None
-    if job.call.id not in frame.run.children:  # a nested run that goes on was told of when it began
+    if job.call.id not in frame.run.children and ctx.answers is None:  # what goes on was told of when it began
         await _tell_of_start(frame, job, ctx)
     try:
         if isinstance(job.tool, AgentTool):
@@ -224,6 +255,11 @@ async def _run_body(frame: Frame, job: Job) -> None:
             output = found
         else:
             value = await _observed(frame, job, ctx)
+            if isinstance(value, NeedsInput):
+                frame.note(_asking(frame, job, value))
+                return
+            if isinstance(value, Failed):
+                outcome, value = "failed", value.output
             judged, failure = (
                 await _judged(frame, job, ctx, value) if job.tool.tool_output_guardrails else (value, None)
             )
@@ -232,6 +268,10 @@ async def _run_body(frame: Frame, job: Job) -> None:
         if frame.is_stopping:
             raise  # the drive was cancelled: nobody knows how far the body got
         outcome, output = "failed", f"Tool '{job.tool.name}' was cancelled."
+    except ToolOutcomeUnknown as error:
+        if job.tool.recovery == "ask" or job.call.attempts >= MAX_ATTEMPTS:
+            frame.note(in_doubt(frame, job, str(error)))
+        return  # a tool with a contract is recovered by the loop, as if its worker were gone
     except Exception as error:  # a tool's failure is data for the model
         if isinstance(job.tool, AgentTool) and not isinstance(error, _NESTED_FAILURES):
             raise  # a provider or a store that failed inside: the nested run can be gone on with, so it is not given up
@@ -243,6 +283,26 @@ async def _run_body(frame: Frame, job: Job) -> None:
     for hooks in frame.all_hooks:
         await frame.journal.commit()  # hooks are user code: what the tool did is safe first
         await hooks.on_tool_end(ctx, frame.agent, job.tool, output)
+
+
+def _asking(frame: Frame, job: Job, needs: NeedsInput) -> InputAsked | CallEnded:
+    """The body asks a person something and gives its place up: the call waits, and costs nothing meanwhile."""
+    limit = frame.config.limits.output
+    if not needs.questions or len(encode(needs.questions)) + len(needs.state or "") > limit:
+        what = f"something larger than the limit of {limit} bytes" if needs.questions else "nothing"
+        return CallEnded(job.call.id, "failed", f"Tool '{job.tool.name}' asked a person for {what}: it was broken off.")
+    tool, questions = job.tool, needs.questions
+    until = None if tool.decide_within is None else frame.journal.now() + tool.decide_within
+    return InputAsked(
+        job.call.id,
+        digest_of_asking(frame.run, job.call, tool, questions),
+        tool.identity,
+        tool.fingerprint,
+        questions,
+        needs.state,
+        until,
+        tool.at_deadline if until else None,
+    )
 
 
 async def _tell_of_start(frame: Frame, job: Job, ctx: ToolContext[Any]) -> None:
@@ -351,7 +411,8 @@ async def close_calls(frame: Frame, outcome: Literal["superseded", "cancelled"],
             if call.status is Status.STARTED and call.id not in frame.run.children:
                 frame.note(_in_doubt_unseen(frame, call))
             began = call.status in (Status.IN_DOUBT, Status.CLEARED)
-            text = NOT_SETTLED if began else PARTLY if call.id in frame.run.children else message
+            partly = call.id in frame.run.children or call.status in (Status.ELICITED, Status.SUPPLIED)
+            text = NOT_SETTLED if began else PARTLY if partly else message
             frame.note(CallEnded(call.id, outcome, text))
 
 
@@ -368,6 +429,7 @@ def _in_doubt_unseen(frame: Frame, call: Call) -> CallInDoubt:
 
 async def recover_calls(frame: Frame, calls: list[Call]) -> None:
     """Somebody claimed these and is gone. Each tool's contract says what to do; without one, a person is asked."""
+    await frame.look_for_tools()
     for call in calls:
         if frame.agent.handoff_named(call.name) is not None:
             await hand_over(frame, call)

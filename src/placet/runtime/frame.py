@@ -23,6 +23,7 @@ from placet.run_config import RunConfig
 from placet.runtime.defaults import model_named
 from placet.runtime.journal import Journal
 from placet.runtime.stream import Feed
+from placet.runtime.toolsets import find_tools
 from placet.runtime.watching import Watch
 from placet.tool import Tool
 
@@ -114,6 +115,8 @@ class Frame:
         self.tasks: set[asyncio.Task[None]] = set()
         self.queue: deque[Job] = deque()
         """Calls that wait for a place."""
+        self.found_tools: dict[str, list[Tool]] = {}
+        """The tools of agents' servers, by the agent's address, as they were when this drive last looked."""
         self.is_stopping = False
         self.stop_after_turn = False
         self.news = asyncio.Event()
@@ -144,13 +147,32 @@ class Frame:
         self.journal.note(self.path, *facts)
 
     def tool_of(self, call: Call) -> Tool | None:
-        return self.agent.tool_of(call)
+        """The tool that a call means. One that a person was asked about is found by its identity, whatever the model
+        calls it by now; any other by its name."""
+        found = self.found_tools.get(self.run.agent)
+        if call.server is not None or not found:
+            return self.agent.tool_of(call)
+        entry = self.run.ledger.entry(call.id)
+        asked = next((tool for tool in found if entry is not None and tool.identity == entry.tool), None)
+        if asked is not None:
+            return asked
+        named = next((tool for tool in found if tool.name == call.name), None)
+        return self.agent.tool_named(call.name) or named
 
-    async def enabled_tools(self) -> list[Tool]:
+    async def look_for_tools(self, *, again: bool = False) -> None:
+        """Ask the agent's servers for their tools, if this drive has not done so (or is to do so `again`)."""
+        address, agent = self.run.agent, self.agent
+        if agent.mcp_servers and (again or address not in self.found_tools):
+            await self.journal.commit()  # a server may take its time: what happened is safe first
+            self.found_tools[address] = await find_tools(agent, self.context)
+
+    async def enabled_tools(self, *, look_again: bool = False) -> list[Tool]:
+        await self.look_for_tools(again=look_again)
         tools = self.agent.function_tools
         if any(callable(tool.is_enabled) for tool in tools):
             await self.journal.commit()  # rules are user code: what happened is safe before they are asked
-        return [tool for tool in tools if tool.is_enabled is True or await self._is_enabled(tool)]
+        own = [tool for tool in tools if tool.is_enabled is True or await self._is_enabled(tool)]
+        return own + self.found_tools.get(self.run.agent, [])
 
     async def _is_enabled(self, tool: Tool) -> bool:
         rule = tool.is_enabled
@@ -190,4 +212,6 @@ def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
         ledger=shared._ledger,
         run_ids=shared._run_ids,
         clock=shared._clock,
+        answers=job.call.answers,
+        asked_state=job.call.asked_state,
     )

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from placet.codec import parse_arguments, size_of, writable
+from placet.codec import JsonObject, parse_arguments, size_of, writable
 from placet.core.approvals import Entry, name_of
 from placet.core.deciding import facts_to_append, same_arguments
-from placet.core.gate import Ask, Free, digest_of, judge_answer, newest_first, newest_grant
+from placet.core.gate import Ask, Free, digest_of, digest_of_questions, judge_answer, newest_first, newest_grant
 from placet.core.state import Call, RunFold
 from placet.core.table import Status
 from placet.decisions import label_key
@@ -64,6 +64,7 @@ async def judge_again(frame: Frame, calls: list[Call]) -> list[Call]:
     again. Those that still may run.
     """
     fresh: list[Call] = []
+    await frame.look_for_tools()
     for call in calls:
         tool = frame.tool_of(call)
         verdict = await _judge(frame, call, tool)
@@ -193,6 +194,13 @@ def digest_now(run: RunFold, call: Call, tool: Tool, *, as_asked: bool = False) 
     return digest_of(run.path, run.response_agent, tool.identity, tool.fingerprint, shown)
 
 
+def digest_of_asking(run: RunFold, call: Call, tool: Tool, questions: dict[str, JsonObject]) -> str:
+    """The digest of what a person answers when the body of a call asks for input, with today's tool."""
+    arguments = call.edited if call.edited is not None else parse_arguments(call.arguments)
+    shown = call.arguments if arguments is None else arguments
+    return digest_of_questions(run.path, run.response_agent, tool.identity, tool.fingerprint, shown, questions)
+
+
 async def decide_by_grants(frame: Frame) -> None:
     """Let standing decisions decide what waits, here and in nested runs.
 
@@ -242,19 +250,21 @@ def _by_grant(grant: GrantMade, entry: Entry, now: float) -> DecisionMade:
 
 
 EXPIRED = "This call was not carried out: nobody decided about it in time."
+NOT_ANSWERED = (
+    "This call was broken off: it asked for input, and nobody answered in time. Parts of it may have been done."
+)
 
 
 def expire_questions(frame: Frame) -> None:
     """End or escalate what nobody decided in time, if that was asked for: mere waiting decides nothing."""
     now = frame.journal.now()
     late = [
-        (run.path, call)
-        for run, call in frame.run.waiting()
-        if call.status is Status.HELD and call.expires_at is not None and call.expires_at <= now
+        (run.path, call) for run, call in frame.run.waiting() if call.expires_at is not None and call.expires_at <= now
     ]
     for path, call in late:
         escalates = call.at_expiry == "escalate"
-        frame.journal.note(path, QuestionEscalated(call.id) if escalates else CallEnded(call.id, "expired", EXPIRED))
+        text = EXPIRED if call.status is Status.HELD else NOT_ANSWERED
+        frame.journal.note(path, QuestionEscalated(call.id) if escalates else CallEnded(call.id, "expired", text))
 
 
 async def absorb_decisions(frame: Frame) -> None:

@@ -130,7 +130,8 @@ async def _prepare(frame: Frame) -> ModelRequest:
     instructions = agent.instructions
     prompt = await awaited(instructions(frame.context, agent)) if callable(instructions) else instructions
     tools = [
-        ToolSpec(t.name, t.description, t.params_json_schema, t.strict_json_schema) for t in await frame.enabled_tools()
+        ToolSpec(t.name, t.description, t.params_json_schema, t.strict_json_schema)
+        for t in await frame.enabled_tools(look_again=True)
     ]
     tools += [
         ToolSpec(each.tool_name, each.tool_description, each.input_json_schema)

@@ -46,6 +46,7 @@ from placet.runtime.result import RunResult, RunResultStreaming, result_of
 from placet.runtime.resume import begin, ended_run, new_words, resume
 from placet.runtime.session_writing import read_session
 from placet.runtime.stream import Feed
+from placet.runtime.toolsets import servers_in_use
 from placet.runtime.watching import Watch
 
 Input: TypeAlias = str | Sequence[object] | RunState[Any]
@@ -200,7 +201,8 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
         if streaming is not None:
             _connect(streaming, frame)
         is_new = state is None or (state._made_by_hand and stored is None)
-        return await _driven(frame, order, tenure, streaming, is_new=is_new)
+        async with servers_in_use(frame.graph):
+            return await _driven(frame, order, tenure, streaming, is_new=is_new)
     except PlacetError as error:
         if error.state is None:  # it came before anything could be driven: the state is the one that was given
             error.state = state

@@ -19,6 +19,7 @@ from placet.events import (
     CallHeld,
     CallInDoubt,
     InChild,
+    InputAsked,
     ResponseReceived,
     ResponseUnusable,
     RunStarted,
@@ -151,7 +152,7 @@ class Feed:
         """Tell what has become durable: the run's own items, and what waits in it at any depth."""
         for each in facts:
             bare = each.fact if isinstance(each, InChild) else each
-            if isinstance(bare, CallHeld | CallInDoubt):
+            if isinstance(bare, CallHeld | CallInDoubt | InputAsked):
                 is_inside = not self._path or bare.call.startswith(self._path + "/")
                 item = self._pending(bare.call) if is_inside else None
                 if item is not None:

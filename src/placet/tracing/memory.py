@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 from placet.core.approvals import name_of
+from placet.core.index import RequestKind
 from placet.core.plan import plan_calls
 from placet.events import (
     AgentChanged,
@@ -22,6 +22,7 @@ from placet.events import (
     DecisionMade,
     DecisionRevoked,
     InChild,
+    InputAsked,
     PlainFact,
     QuestionEscalated,
     RequestSent,
@@ -37,7 +38,7 @@ class Question:
     """One question to a person."""
 
     number: int
-    kind: Literal["approval", "in_doubt"]
+    kind: RequestKind
     asked_at: float
     expires_at: float | None = None
     why: str | None = None
@@ -124,7 +125,7 @@ class Memory:
         path, plain = bare(fact)
         run = self.run(path)
         match plain:
-            case CallHeld() | CallInDoubt():
+            case CallHeld() | CallInDoubt() | InputAsked():
                 return _ask(run.call(plain.call), at, plain)
             case CallsStarted(calls):
                 return [over for local in calls for over in _start(run.call(local))]
@@ -175,14 +176,17 @@ def _learn_of_run(run: Run, fact: PlainFact) -> None:
             pass
 
 
-def _ask(call: Call, at: float, fact: CallHeld | CallInDoubt) -> list[tuple[Call, Question]]:
+def _ask(call: Call, at: float, fact: CallHeld | CallInDoubt | InputAsked) -> list[tuple[Call, Question]]:
     over = _close(call)
     call.name = call.name or name_of(fact.tool)
     call.questions += 1
-    if isinstance(fact, CallHeld):
-        call.question = Question(call.questions, "approval", at, fact.expires_at, fact.why)
-    else:
-        call.question = Question(call.questions, "in_doubt", at, None, fact.why)
+    match fact:
+        case CallHeld():
+            call.question = Question(call.questions, "approval", at, fact.expires_at, fact.why)
+        case CallInDoubt():
+            call.question = Question(call.questions, "in_doubt", at, None, fact.why)
+        case InputAsked():
+            call.question = Question(call.questions, "elicitation", at, fact.expires_at)
     return over
 
 

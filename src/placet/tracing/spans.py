@@ -340,12 +340,14 @@ class DriveTrace:
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
-    def _asked(self, at: float, run: Run, fact: e.CallHeld | e.CallInDoubt) -> None:
+    def _asked(self, at: float, run: Run, fact: e.CallHeld | e.CallInDoubt | e.InputAsked) -> None:
         call = run.call(fact.call)
         body = self._bodies.pop(call.id, None)
         if body is not None:
-            body.set_attribute("placet.call.outcome", "in_doubt")
-            self._fail(body, "in_doubt")
+            is_asking = isinstance(fact, e.InputAsked)  # it gave its place up, and nothing went wrong
+            body.set_attribute("placet.call.outcome", "input_asked" if is_asking else "in_doubt")
+            if not is_asking:
+                self._fail(body, "in_doubt")
             self._end(body, at)
         assert call.question is not None, "the memory has just learned of it"
         request = self._memory.request_id(call, call.question)
@@ -474,6 +476,7 @@ TELLERS: dict[type[e.Fact], Callable[[DriveTrace, float, Run, Any], None]] = {  
     e.RequestLost: DriveTrace._request_failed,
     e.CallHeld: DriveTrace._asked,
     e.CallInDoubt: DriveTrace._asked,
+    e.InputAsked: DriveTrace._asked,
     e.CallsStarted: DriveTrace._calls_started,
     e.CallEnded: DriveTrace._call_ended,
 }

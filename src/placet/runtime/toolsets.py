@@ -1,0 +1,29 @@
+"""The servers of a run's agents at work: held while the run is driven, and asked for their tools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from placet.agent import Agent
+from placet.agent_graph import AgentGraph
+from placet.context import RunContextWrapper
+from placet.tool import Tool
+
+
+@asynccontextmanager
+async def servers_in_use(graph: AgentGraph) -> AsyncIterator[None]:
+    """While this is entered, what the servers of these agents hold open stays open."""
+    servers = {id(server): server for agent in graph.agents() for server in agent.mcp_servers}
+    async with AsyncExitStack() as stack:
+        for server in servers.values():
+            await stack.enter_async_context(server.in_use())
+        yield
+
+
+async def find_tools(agent: Agent[Any], context: RunContextWrapper[Any]) -> list[Tool]:
+    """The tools of the agent's servers as they are now, under the names by which its model knows them."""
+    listings = await asyncio.gather(*(server.tools_for(context, agent) for server in agent.mcp_servers))
+    return agent.name_apart(list(zip(agent.mcp_servers, listings, strict=True)))

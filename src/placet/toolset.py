@@ -1,0 +1,46 @@
+"""Tools that an agent gets from elsewhere: found when a run is driven, named so that a model can tell them apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from placet.ports import Toolset
+from placet.tool import Tool
+
+MAX_NAME = 64
+"""The longest name of a tool that all providers take."""
+
+_OTHER_SIGNS = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def as_model_name(name: str) -> str:
+    """The name in the signs, and of the length, that all providers take. Two that become alike stay apart."""
+    plain = _OTHER_SIGNS.sub("_", name)
+    if plain == name and len(plain) <= MAX_NAME:
+        return plain
+    mark = hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
+    return f"{plain[: MAX_NAME - len(mark) - 1]}_{mark}"
+
+
+def name_apart(
+    own: Iterable[str], found: Sequence[tuple[Toolset[Tool], Sequence[Tool]]], *, always_prefixed: bool = False
+) -> list[Tool]:
+    """The found tools under names that no other tool of the agent has.
+
+    A tool keeps its own name if nothing else has it. Otherwise the name of its server is put before it: before all that
+    share the name, so that no name depends on the order of the servers. The agent's own tools are never renamed.
+    """
+    taken = set(own)
+    often = Counter(as_model_name(tool.name) for _, tools in found for tool in tools)
+    named: list[Tool] = []
+    for server, tools in found:
+        for tool in tools:
+            plain = as_model_name(tool.name)
+            if always_prefixed or often[plain] > 1 or plain in taken:
+                plain = as_model_name(f"{_OTHER_SIGNS.sub('_', server.name)}__{tool.name}")
+            named.append(tool if plain == tool.name else dataclasses.replace(tool, name=plain))
+    return named
