@@ -36,6 +36,7 @@ from placet.stores.queries import Migration
 from placet.stores.rows import (
     after_cursor,
     check_limit,
+    check_status,
     checked,
     closing_text,
     page_of,
@@ -227,6 +228,7 @@ class PostgresStore:
     # -- lists ------------------------------------------------------------------------------------------------------
 
     async def requests(self, query: RequestQuery) -> Page[RequestRow]:
+        check_status(query.status, "request")
         limit = check_limit(query.limit)
         given = {"after": after_cursor(query.cursor, 0), "limit": limit + 1, "run_id": query.run_id}
         name = "requests" if query.run_id is None else "requests_of_run"
@@ -239,6 +241,7 @@ class PostgresStore:
         return read_request(row[0], row[1], row[2]) if row is not None else None
 
     async def runs(self, query: RunQuery) -> Page[RunRow]:
+        check_status(query.status, "run")
         limit = check_limit(query.limit)
         given: dict[str, object] = {"before": after_cursor(query.cursor, 2**62), "limit": limit + 1}
         sql = _filtered("runs", given, {"status": query.status, "agent": query.agent})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, get_args
 
 import msgspec
 
 from placet.codec import encode
-from placet.core.index import Closed, RequestRow, RequestStatus
+from placet.core.index import Closed, RequestRow, RequestStatus, RunStatus
 from placet.errors import StoreError, UserError
 from placet.events import Fact, GrantMade
 from placet.ports import Page, RunRow
@@ -126,6 +126,13 @@ def after_cursor(cursor: str | None, default: int) -> int:
     if prefix != "after" or not number.isascii() or not number.isdigit() or len(number) > 18:
         raise UserError(f"{cursor!r} is not a cursor of this store: pass the one that came with a page.")
     return int(number)
+
+
+def check_status(status: RequestStatus | RunStatus | None, of: str) -> None:
+    """Refuse a status that no row can have: a filter with it would only ever find nothing."""
+    known: tuple[str, ...] = get_args(RunStatus if of == "run" else RequestStatus)
+    if status is not None and status not in known:
+        raise UserError(f"A {of} is {', '.join(known[:-1])} or {known[-1]}, never {status!r}: ask for one of these.")
 
 
 def check_limit(limit: int) -> int:

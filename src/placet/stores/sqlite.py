@@ -34,6 +34,7 @@ from placet.stores.queries import Migration
 from placet.stores.rows import (
     after_cursor,
     check_limit,
+    check_status,
     checked,
     page_of,
     read_grant,
@@ -189,6 +190,7 @@ class SQLiteStore:
     # -- lists ------------------------------------------------------------------------------------------------------
 
     async def requests(self, query: RequestQuery) -> Page[RequestRow]:
+        check_status(query.status, "request")
         limit = check_limit(query.limit)
         given = {"after": after_cursor(query.cursor, 0), "limit": limit + 1, "run_id": query.run_id}
         name = "requests" if query.run_id is None else "requests_of_run"
@@ -201,6 +203,7 @@ class SQLiteStore:
         return read_request(*row) if row is not None else None
 
     async def runs(self, query: RunQuery) -> Page[RunRow]:
+        check_status(query.status, "run")
         limit = check_limit(query.limit)
         given = {"before": after_cursor(query.cursor, 2**62), "limit": limit + 1, "now": time.time()}
         sql = _filtered("runs", given, {"status": query.status, "agent": query.agent})

@@ -303,6 +303,16 @@ class DeskStoreContract:
             await refused(UserError, store.runs(RunQuery(cursor="after--1")))
             await refused(UserError, store.requests(RequestQuery(limit=0)))
 
+    async def test_a_status_that_nothing_can_have_is_refused_and_the_known_ones_are_named(self) -> None:
+        async with self.open_store(lease_ttl=TTL) as store:
+            of_requests = await refused(UserError, store.requests(RequestQuery(status="open")))  # type: ignore[arg-type]
+            of_runs = await refused(UserError, store.runs(RunQuery(status="paused")))  # type: ignore[arg-type]
+
+            assert "'open'" in of_requests.message
+            assert "pending, approved" in of_requests.message
+            assert "'paused'" in of_runs.message
+            assert "running, waiting or ended" in of_runs.message
+
     # -- runs -------------------------------------------------------------------------------------------------------
 
     async def test_runs_are_listed_newest_first_by_status_and_agent(self) -> None:
