@@ -333,6 +333,7 @@ def _ask_about(run: RunFold, fact: e.CallHeld | e.CallInDoubt, move: Move) -> No
             request=call.request,
             digest=call.digest,
             name=call.name,
+            proposed=call.arguments,
         )
     )
 

@@ -7,9 +7,19 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from placet.core.approvals import Entry
 from placet.core.log import Line
 from placet.core.state import RunFold
-from placet.events import CallEnded, CallHeld, CallInDoubt, DecisionMade, DecisionRevoked, InChild, PlainFact
+from placet.events import (
+    CallEnded,
+    CallHeld,
+    CallInDoubt,
+    DecisionMade,
+    DecisionRevoked,
+    InChild,
+    PlainFact,
+    QuestionEscalated,
+)
 from placet.ids import request_id
 
 RequestStatus: TypeAlias = Literal["pending", "approved", "rejected", "edited", "answered", "closed"]
@@ -46,6 +56,8 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     decided_by: str | None = None
     decided_at: float | None = None
     reason: str | None = None
+    escalated_at: float | None = None
+    """When nobody had answered in time, and the question went to others: it waits on, without a deadline."""
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -70,22 +82,43 @@ class Reopened(msgspec.Struct, frozen=True):
     call: str
 
 
-RequestChange: TypeAlias = Opened | Closed | Reopened
+class Escalated(msgspec.Struct, frozen=True):
+    """The open question about a call has no deadline any more: others are asked."""
+
+    call: str
+    at: float
+
+
+RequestChange: TypeAlias = Opened | Closed | Reopened | Escalated
 
 
 def request_changes(run_id: str, lines: Sequence[Line], run: RunFold) -> list[RequestChange]:
     """What appending these lines does to the questions of the run, in order. `run` is the fold with the lines."""
-    return [change for line in lines for fact in line.facts for change in _changes(run_id, line.at, _bare(fact), run)]
+    facts = [(line.at, _bare(fact)) for line in lines for fact in line.facts]
+    numbers = _numbers([fact for _, fact in facts], run)
+    return [change for at, fact in facts for change in _changes(run_id, at, fact, numbers, run)]
+
+
+def _numbers(facts: Sequence[PlainFact], run: RunFold) -> Iterator[int]:
+    """The number of each question among the facts, in order. The fold knows the last one about a call; the others
+    are counted back from it."""
+    asked = [fact.call for fact in facts if isinstance(fact, CallHeld | CallInDoubt)]
+    for place, call in enumerate(asked):
+        entry = run.ledger.entry(call)
+        assert entry is not None, "what is asked about is in the ledger"
+        yield entry.request - asked[place + 1 :].count(call)
 
 
 def _bare(fact: PlainFact | InChild) -> PlainFact:
     return fact.fact if isinstance(fact, InChild) else fact
 
 
-def _changes(run_id: str, at: float, fact: PlainFact, run: RunFold) -> Iterator[RequestChange]:
+def _changes(run_id: str, at: float, fact: PlainFact, numbers: Iterator[int], run: RunFold) -> Iterator[RequestChange]:
     match fact:
         case CallHeld() | CallInDoubt():
-            yield Opened(_row(run_id, at, fact, run))
+            yield Opened(_row(run_id, at, fact, next(numbers), run))
+        case QuestionEscalated():
+            yield Escalated(fact.call, at)
         case DecisionMade():
             yield Closed(fact.call, _STATUS_OF[fact.verdict], fact.by, fact.at, fact.reason)
         case DecisionRevoked():
@@ -99,23 +132,28 @@ def _changes(run_id: str, at: float, fact: PlainFact, run: RunFold) -> Iterator[
             pass
 
 
-def _row(run_id: str, at: float, fact: CallHeld | CallInDoubt, run: RunFold) -> RequestRow:
+def _row(run_id: str, at: float, fact: CallHeld | CallInDoubt, number: int, run: RunFold) -> RequestRow:
     entry = run.ledger.entry(fact.call)
     assert entry is not None, "what is asked about is in the ledger"
     return RequestRow(
-        id=request_id(run_id, fact.call, entry.request),
+        id=request_id(run_id, fact.call, number),
         run_id=run_id,
         call=fact.call,
-        number=entry.request,
+        number=number,
         kind="in_doubt" if isinstance(fact, CallInDoubt) else "approval",
         agent=entry.agent,
         tool=entry.name,
-        arguments=entry.arguments,
+        arguments=_arguments(entry, fact),
         digest=fact.digest,
         created_at=at,
         why=fact.why,
         expires_at=fact.expires_at if isinstance(fact, CallHeld) else None,
     )
+
+
+def _arguments(entry: Entry, fact: CallHeld | CallInDoubt) -> str:
+    """What the question is about: the model's own arguments, or, in doubt, those that ran."""
+    return entry.proposed if isinstance(fact, CallHeld) and isinstance(entry.proposed, str) else entry.arguments
 
 
 def run_status(run: RunFold) -> RunStatus:

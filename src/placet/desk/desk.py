@@ -65,6 +65,8 @@ class DeskRequest(msgspec.Struct, frozen=True, kw_only=True):
     decided_by: str | None = None
     decided_at: float | None = None
     reason: str | None = None
+    escalated_at: float | None = None
+    """When nobody had answered in time, and the question went to others."""
 
 
 class DeskRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -472,4 +474,5 @@ def _asked(row: RequestRow) -> DeskRequest:
         decided_by=row.decided_by,
         decided_at=row.decided_at,
         reason=row.reason,
+        escalated_at=row.escalated_at,
     )

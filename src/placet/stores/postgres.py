@@ -21,7 +21,7 @@ import psycopg
 
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.codec import encode
-from placet.core.index import Closed, Opened, Reopened, RequestChange, RequestRow
+from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange, RequestRow
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
@@ -234,11 +234,11 @@ class PostgresStore:
         name = "requests" if query.run_id is None else "requests_of_run"
         sql = _filtered(name, given, {"status": query.status, "agent": query.agent, "tool": query.tool})
         rows = await self._rows(name, given, sql)
-        return page_of(rows, limit, lambda row: int(row[0]), lambda row: read_request(row[1], row[2], row[3]))
+        return page_of(rows, limit, lambda row: int(row[0]), lambda row: read_request(*row[1:]))
 
     async def request(self, request_id: str) -> RequestRow | None:
         row = await self._row("request", {"id": request_id})
-        return read_request(row[0], row[1], row[2]) if row is not None else None
+        return read_request(*row) if row is not None else None
 
     async def runs(self, query: RunQuery) -> Page[RunRow]:
         check_status(query.status, "run")
@@ -450,6 +450,8 @@ def _change(change: RequestChange) -> dict[str, object]:
             return {"op": "close", "call": change.call, "status": change.status, "closing": closing_text(change)}
         case Reopened(call):
             return {"op": "reopen", "call": call}
+        case Escalated():
+            return {"op": "escalate", "call": change.call, "at": change.at}
         case never:
             assert_never(never)
 

@@ -40,7 +40,9 @@ def closing_text(change: Closed) -> str:
     return encode(Closing(change.by, change.at, change.reason)).decode()
 
 
-def read_request(data: str, status: RequestStatus, closing: str | None) -> RequestRow:
+def read_request(
+    data: str, status: RequestStatus, closing: str | None, escalated_at: float | None = None
+) -> RequestRow:
     try:
         row = _request_decoder.decode(data)
         end = _closing_decoder.decode(closing) if closing is not None else Closing(None, None, None)
@@ -48,7 +50,15 @@ def read_request(data: str, status: RequestStatus, closing: str | None) -> Reque
         raise StoreError(
             f"A stored request cannot be read ({error}): it was altered, or written by newer code."
         ) from error
-    return msgspec.structs.replace(row, status=status, decided_by=end.by, decided_at=end.at, reason=end.reason)
+    return msgspec.structs.replace(
+        row,
+        status=status,
+        decided_by=end.by,
+        decided_at=end.at,
+        reason=end.reason,
+        escalated_at=escalated_at,
+        expires_at=row.expires_at if escalated_at is None else None,
+    )
 
 
 def read_grant(data: str) -> GrantMade:

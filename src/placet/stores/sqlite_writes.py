@@ -6,7 +6,7 @@ import sqlite3
 import time
 from typing import assert_never
 
-from placet.core.index import Closed, Opened, Reopened, RequestChange
+from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange
 from placet.events import GrantMade
 from placet.ports import Lease
 from placet.stores.ownership import driven_by, pause_after_giving_up, taken_over
@@ -72,6 +72,8 @@ def _change_requests(db: sqlite3.Connection, run: int, change: RequestChange) ->
             db.execute(SQL["close_request"], (change.status, closing_text(change), run, change.call))
         case Reopened(call):
             db.execute(SQL["reopen_request"], (run, call))
+        case Escalated():
+            db.execute(SQL["escalate_request"], (change.at, run, change.call))
         case never:
             assert_never(never)
 

@@ -256,6 +256,45 @@ class DeskStoreContract:
             assert row is not None
             assert (row.status, row.decided_by, row.reason) == ("pending", None, None)
 
+    async def test_a_question_that_went_to_others_has_no_deadline_any_more_and_says_since_when(self) -> None:
+        async with self.two_stores() as (one, other):
+            story = Story()
+            first, second = await story.ask(one, "pay", "mail", expires_at=9000.0)
+            await story.tell(one, e.QuestionEscalated("1.0"))
+
+            row, neighbour = await other.request(first), await other.request(second)
+            listed = await other.requests(RequestQuery())
+            assert row is not None
+            assert neighbour is not None
+            assert (row.status, row.expires_at, row.escalated_at) == ("pending", None, story.at)
+            assert (neighbour.expires_at, neighbour.escalated_at) == (9000.0, None)
+            assert listed.rows == [row, neighbour]
+
+    async def test_a_call_that_is_asked_about_twice_in_one_batch_has_two_questions(self) -> None:
+        async with self.open_store(lease_ttl=TTL) as store:
+            story = Story()
+            ahead = Story()
+            ahead.log, lines = story.log.copy(), []
+            calls: list[JsonObject] = [{"type": "function_call", "name": "pay", "arguments": '{"n":1}', "call_id": "c"}]
+            edit = e.DecisionMade("1.0", 1, "other", "edit", "ann", 5.0, arguments={"n": 2})
+            batches: list[list[e.AnyFact]] = [
+                [e.RunStarted("Clerk", "hello", 10), e.RequestSent()],
+                [e.ResponseReceived(None, calls, e.Usage()), e.CallHeld("1.0", "digest", "function:pay", "print")],
+                [edit, e.CallsStarted(["1.0"]), e.CallInDoubt("1.0", "other", "function:pay", "print")],
+            ]
+            for facts in batches:
+                lines.append(ahead.line(*facts))
+                ahead.log.append(lines[-1])
+            await store.append(None, story.log, lines, ahead.run)
+
+            rows = (await store.requests(RequestQuery(run_id=story.id, status=None))).rows
+            assert [row.id for row in rows] == [request_id(story.id, "1.0", number) for number in (1, 2)]
+            assert [(row.kind, row.status, row.digest) for row in rows] == [
+                ("approval", "edited", "digest"),
+                ("in_doubt", "pending", "other"),
+            ]
+            assert [row.arguments for row in rows] == ['{"n":1}', '{"n":2}']
+
     async def test_a_call_that_ends_undecided_closes_its_question_and_a_decided_one_stays_decided(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
             story = Story()

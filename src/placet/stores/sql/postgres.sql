@@ -112,17 +112,17 @@ SELECT kind, name, placed_by, placed_at, reason FROM placet_holds ORDER BY place
 
 -- name: request
 -- One question.
-SELECT data, status, closing FROM placet_requests WHERE id = %(id)s;
+SELECT data, status, closing, escalated_at FROM placet_requests WHERE id = %(id)s;
 
 -- name: requests
 -- A page of questions, oldest first; `{filters}` are the conditions of the query.
-SELECT ordinal, data, status, closing FROM placet_requests
+SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
 WHERE ordinal > %(after)s {filters}
 ORDER BY ordinal LIMIT %(limit)s;
 
 -- name: requests_of_run
 -- The same for one run: they are few.
-SELECT ordinal, data, status, closing FROM placet_requests
+SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
 WHERE run = (SELECT number FROM placet_runs WHERE id = %(run_id)s) AND ordinal > %(after)s {filters}
 ORDER BY ordinal LIMIT %(limit)s;
 

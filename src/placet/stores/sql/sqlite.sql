@@ -58,7 +58,11 @@ UPDATE placet_requests SET status = ?, closing = ? WHERE run = ? AND call = ? AN
 -- A question was asked; asked again under the same id, it keeps its place.
 INSERT INTO placet_requests (id, run, call, number, status, agent, tool, data)
 VALUES (?, ?, ?, ?, 'pending', ?, ?, ?)
-ON CONFLICT (id) DO UPDATE SET status = 'pending', data = excluded.data, closing = NULL;
+ON CONFLICT (id) DO UPDATE SET status = 'pending', data = excluded.data, closing = NULL, escalated_at = NULL;
+
+-- name: escalate_request
+-- The open question about a call goes to others, and waits on without a deadline.
+UPDATE placet_requests SET escalated_at = ? WHERE run = ? AND call = ? AND status = 'pending';
 
 -- name: reopen_request
 -- The last question about a call is open again.
@@ -148,17 +152,17 @@ SELECT kind, name, placed_by, placed_at, reason FROM placet_holds ORDER BY place
 
 -- name: request
 -- One question.
-SELECT data, status, closing FROM placet_requests WHERE id = ?;
+SELECT data, status, closing, escalated_at FROM placet_requests WHERE id = ?;
 
 -- name: requests
 -- A page of questions, oldest first; `{filters}` are the conditions of the query.
-SELECT ordinal, data, status, closing FROM placet_requests
+SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
 WHERE ordinal > :after {filters}
 ORDER BY ordinal LIMIT :limit;
 
 -- name: requests_of_run
 -- The same for one run: they are few.
-SELECT ordinal, data, status, closing FROM placet_requests
+SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
 WHERE run = (SELECT number FROM placet_runs WHERE id = :run_id) AND ordinal > :after {filters}
 ORDER BY ordinal LIMIT :limit;
 
