@@ -361,6 +361,7 @@ def _decision_revoked(run: RunFold, fact: e.DecisionRevoked) -> None:
     call = _call(run, fact.call)
     call.status = after(call.status, Move.REVOKE, call.id)
     call.decision = None
+    call.was_revoked = True
     if call.status is Status.HELD:
         call.edited = None
     run.ledger.reopen(call.id)

@@ -96,7 +96,15 @@ def request_changes(run_id: str, lines: Sequence[Line], run: RunFold) -> list[Re
     """What appending these lines does to the questions of the run, in order. `run` is the fold with the lines."""
     facts = [(line.at, _bare(fact)) for line in lines for fact in line.facts]
     numbers = _numbers([fact for _, fact in facts], run)
-    return [change for at, fact in facts for change in _changes(run_id, at, fact, numbers, run)]
+    found: list[RequestChange] = []
+    revoked: dict[str, DecisionRevoked] = {}
+    for at, fact in facts:
+        if isinstance(fact, DecisionRevoked):
+            revoked[fact.call] = fact
+        elif isinstance(fact, CallHeld | CallInDoubt) and (word := revoked.pop(fact.call, None)) is not None:
+            found.append(Closed(fact.call, "closed", word.by, word.at, word.reason))
+        found += _changes(run_id, at, fact, numbers, run)
+    return found
 
 
 def _numbers(facts: Sequence[PlainFact], run: RunFold) -> Iterator[int]:

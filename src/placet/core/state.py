@@ -42,6 +42,7 @@ class Call:
         "sent_label",
         "started_in",
         "status",
+        "was_revoked",
         "why",
     )  # fmt: skip
 
@@ -65,6 +66,8 @@ class Call:
         self.decision: DecisionMade | None = None
         self.edited: JsonObject | None = None
         """The arguments that a reviewer put in the place of the model's. They stay when the call falls into doubt."""
+        self.was_revoked = False
+        """A person took an approval of it back: from then on only a person decides about it, and no grant does."""
         self.attempts = 0
         self.started_in: str | None = None
         """The run in which it was first started, where that is one that this run was forked from."""
@@ -78,7 +81,7 @@ class Call:
         twin.sent_label, twin.arguments, twin.status = self.sent_label, self.arguments, self.status
         twin.request, twin.digest, twin.why = self.request, self.digest, self.why
         twin.expires_at, twin.at_expiry, twin.decision = self.expires_at, self.at_expiry, self.decision
-        twin.edited = self.edited
+        twin.edited, twin.was_revoked = self.edited, self.was_revoked
         twin.attempts, twin.started_in = self.attempts, self.started_in
         twin.outcome, twin.output = self.outcome, self.output
         return twin

@@ -18,7 +18,7 @@ from placet.agent import Agent
 from placet.agent_graph import AgentGraph
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.codec import Json, JsonObject, parse_arguments
-from placet.core.deciding import facts_to_append, not_pending
+from placet.core.deciding import facts_to_append, facts_to_revoke, not_pending
 from placet.core.fold import fold
 from placet.core.index import RequestRow, RequestStatus, RunStatus
 from placet.core.log import Log, read_line
@@ -37,6 +37,7 @@ from placet.events import AnyFact, CancelAsked, GrantMade, InChild, ResumeAsked,
 from placet.fleet.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.fleet.embedded import EmbeddedEngine
 from placet.ids import path_of
+from placet.ids import request_id as next_request_id
 from placet.ports import DeskStore, Engine, Hold, Page, RequestQuery, RunQuery, RunRow
 from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.run_state import as_input, new_log
@@ -340,6 +341,20 @@ class Desk:
             return
         if call.expires_at <= self._now() and run.ledger.is_open(row.call):
             raise StaleApproval(f"Request {row.id} was to be decided by {call.expires_at:.0f} (epoch): it is too late.")
+
+    async def revoke(self, request_id: str, *, by: str | None = None, reason: str | None = None) -> DeskRequest:
+        """Take an approval back, until its call begins: the call is asked about anew, and no grant decides it.
+
+        Returns the new question. Once the call has begun it is StaleApproval: what has happened has happened.
+        """
+        row = await self._request_row(request_id)
+        asked = next_request_id(row.run_id, row.call, row.number + 1)
+
+        def take_back(_log: Log, run: RunFold) -> list[AnyFact]:
+            return facts_to_revoke(run, row.call, row.number, by, self._now(), reason)
+
+        await self._append(row.run_id, take_back)
+        return await self.request(asked)
 
     async def decide_many(self, decisions: Sequence[Mapping[str, Any]]) -> list[DeskRequest | Exception]:
         """Several decisions, each with its own outcome: the request as it stands then, or the error."""
