@@ -239,6 +239,7 @@ class GrantRevoked(Fact, frozen=True, tag="ungrant"):
     id: str
     by: str | None
     at: float
+    reason: str | None = None
 
 
 class TurnJudged(Fact, frozen=True, tag="judged"):
@@ -329,6 +330,36 @@ class RunEnded(Fact, frozen=True, tag="final"):
     output: Json
 
 
+HoldKind: TypeAlias = Literal["run", "agent", "tool"]
+
+
+class HoldPlaced(Fact, frozen=True, tag="held"):
+    """Of the operators' log: nothing that this covers starts from now on, approved or not."""
+
+    kind: HoldKind
+    name: str
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class HoldLifted(Fact, frozen=True, tag="lifted"):
+    """Of the operators' log: what this covered may start again."""
+
+    kind: HoldKind
+    name: str
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class StandingGrantMade(Fact, frozen=True, tag="standing"):
+    """Of the operators' log: a decision in some run reaches beyond it."""
+
+    run: str
+    grant: GrantMade
+
+
 class InChild(Fact, frozen=True, tag="in"):
     """A fact of a nested run. A child's log is the facts under its path, in order."""
 
@@ -370,6 +401,9 @@ PlainFact: TypeAlias = (
     | ContextSaved
     | QuestionEscalated
     | RunEnded
+    | HoldPlaced
+    | HoldLifted
+    | StandingGrantMade
 )
 AnyFact: TypeAlias = PlainFact | InChild
 

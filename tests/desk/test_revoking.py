@@ -178,9 +178,7 @@ async def test_of_a_revocation_and_the_claim_exactly_one_wins(any_url: str, witn
             await desk.wait(run.id, until="paused", timeout=PATIENCE)
             (request,) = await desk.pending(run_id=run.id)
             before = len(witness.lines())
-            await office_desk.decide(
-                request.id, "approve", by="ana"
-            )  # the desk that drives learns of it a little later
+            await office_desk.decide(request.id, "approve", by="ana")  # the driving desk learns of it later
             await asyncio.sleep(chance.uniform(0, 0.1))
             try:
                 asked = await office_desk.revoke(request.id, by="ops")

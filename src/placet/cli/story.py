@@ -117,8 +117,11 @@ def _tell(story: RunStory, at: float, fact: e.PlainFact) -> None:
             | e.SessionWritten()
             | e.ContextSaved()
             | e.TurnJudged()
+            | e.HoldPlaced()
+            | e.HoldLifted()
+            | e.StandingGrantMade()
         ):
-            pass  # a request shows in its answer, or in what became of it; the others are bookkeeping
+            pass  # a request shows in its answer, or in what became of it; the others are bookkeeping, or of no run
         case _:
             story.notes.append(_note(at, fact))
 

@@ -150,6 +150,10 @@ def _question_escalated(run: RunFold, fact: e.QuestionEscalated) -> None:
     call.expires_at = call.at_expiry = None
 
 
+def _of_no_run(_run: RunFold, fact: e.HoldPlaced | e.HoldLifted | e.StandingGrantMade) -> None:
+    raise IllegalTransition(f"{type(fact).__name__} is a fact of the operators' log, not of a run.")
+
+
 def _run_ended(run: RunFold, fact: e.RunEnded) -> None:
     if run.open_calls:
         raise IllegalTransition("A run cannot end while a call has no output.")
@@ -472,4 +476,7 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.GrantMade: _grant_made,
     e.GrantRevoked: _grant_revoked,
     e.CallEnded: _call_ended,
+    e.HoldPlaced: _of_no_run,
+    e.HoldLifted: _of_no_run,
+    e.StandingGrantMade: _of_no_run,
 }

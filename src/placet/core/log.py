@@ -40,21 +40,24 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Log:
-    """The lines of one run, from the first to the last that this holder knows."""
+    """The lines of one run, from the first (or, of a holder that needs only the end, from `start`) to the last that
+    this holder knows."""
 
-    __slots__ = ("head", "key", "lines", "run_id")
+    __slots__ = ("head", "key", "lines", "run_id", "start")
 
-    def __init__(self, run_id: str, key: bytes, head: bytes = b"", lines: Sequence[bytes] = ()) -> None:
+    def __init__(self, run_id: str, key: bytes, head: bytes = b"", lines: Sequence[bytes] = (), start: int = 0) -> None:
         self.run_id = run_id
         self.key = key
         self.head = head
         self.lines = list(lines)
+        self.start = start
+        """How many lines stand before those that are held here."""
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return self.start + len(self.lines)
 
     def copy(self) -> Log:
-        return Log(self.run_id, self.key, self.head, self.lines)
+        return Log(self.run_id, self.key, self.head, self.lines, self.start)
 
     def next_line(self, at: float, facts: Sequence[AnyFact]) -> Line:
         """The line that would hold these facts after the last one."""
@@ -90,7 +93,7 @@ class Log:
     def _head_after(self, at: bytes, facts: Sequence[AnyFact], texts: Sequence[bytes]) -> bytes:
         chain = hashlib.blake2b(self.head, digest_size=32)
         chain.update(at)
-        position = len(self.lines)
+        position = len(self)
         for index, (fact, text) in enumerate(zip(facts, texts, strict=True)):
             bare = fact.fact if isinstance(fact, InChild) else fact
             chain.update(b"|" + (text if isinstance(bare, _WITHOUT_PAYLOAD) else self._leaf(position, index, text)))

@@ -33,7 +33,7 @@ from placet.errors import (
     StoreError,
     UserError,
 )
-from placet.events import AnyFact, CancelAsked, GrantMade, InChild, ResumeAsked, RunStarted, Verdict
+from placet.events import AnyFact, CancelAsked, GrantMade, HoldKind, InChild, ResumeAsked, RunStarted, Verdict
 from placet.fleet.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.fleet.embedded import EmbeddedEngine
 from placet.ids import path_of
@@ -378,19 +378,21 @@ class Desk:
         """Standing decisions that reach beyond one run."""
         return await self.store.grants()
 
-    async def revoke_grant(self, grant_id: str) -> bool:
-        return await self.store.revoke_grant(grant_id)
+    async def revoke_grant(self, grant_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
+        """Whether there was such a grant. What it has decided stays decided."""
+        return await self.store.revoke_grant(grant_id, by=by, at=self._now(), reason=reason)
 
-    async def hold(
-        self, kind: Literal["run", "agent", "tool"], name: str, *, by: str | None = None, reason: str | None = None
-    ) -> None:
+    async def hold(self, kind: HoldKind, name: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Nothing that this covers starts from now on, approved or not, until `release_hold`."""
         if kind not in ("run", "agent", "tool"):
             raise UserError(f"A run, an agent or a tool can be held, not a {kind!r}.")
         await self.store.put_hold(Hold(kind=kind, name=name, by=by, at=self._now(), reason=reason))
 
-    async def release_hold(self, kind: Literal["run", "agent", "tool"], name: str) -> bool:
-        was_held = await self.store.remove_hold(kind, name)
+    async def release_hold(
+        self, kind: HoldKind, name: str, *, by: str | None = None, reason: str | None = None
+    ) -> bool:
+        """Whether it was held."""
+        was_held = await self.store.remove_hold(kind, name, by=by, at=self._now(), reason=reason)
         await self._engine.enqueue("")
         return was_held
 

@@ -14,7 +14,7 @@ import msgspec
 
 from placet.core.log import Log
 from placet.errors import PlacetError, UserError
-from placet.ports import DeskStore, RunQuery
+from placet.ports import OPERATORS, DeskStore, RunQuery
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -52,21 +52,37 @@ def parse_heads(text: str) -> list[Head]:
 
 
 async def heads(store: DeskStore) -> AsyncIterator[Head]:
-    async for run_id in _run_ids(store):
+    """Of the operators' log, if there is anything in it, and of every run's."""
+    log = await store.operators_log()
+    if len(log):
+        yield Head(OPERATORS, len(log), log.head.hex())
+    async for run_id in run_ids(store):
         stored = await store.load(run_id)
         if stored is not None:
             yield Head(run_id, stored.length, stored.head.hex())
 
 
 async def verify(store: DeskStore, kept: Iterable[Head] = ()) -> AsyncIterator[Verdict]:
-    """Check every run in the store, and every head that was kept."""
+    """Check the operators' log, every run in the store, and every head that was kept."""
     by_run: dict[str, list[Head]] = {}
     for head in kept:
         by_run.setdefault(head.run_id, []).append(head)
-    async for run_id in _run_ids(store):
+    of_operators = await _verdict_on_operators(store, by_run.pop(OPERATORS, []))
+    if of_operators is not None:
+        yield of_operators
+    async for run_id in run_ids(store):
         yield await _verdict(store, run_id, by_run.pop(run_id, []))
     for run_id in by_run:
         yield Verdict(run_id=run_id, verdict="missing", message="a head of it was kept, and the run is gone")
+
+
+async def _verdict_on_operators(store: DeskStore, kept: list[Head]) -> Verdict | None:
+    """None: operators never did anything, and nothing says that they did."""
+    try:
+        log = await store.operators_log()
+        return _verdict_on(log, kept) if len(log) or kept else None
+    except PlacetError as error:
+        return Verdict(run_id=OPERATORS, verdict="unreadable", message=str(error))
 
 
 async def _verdict(store: DeskStore, run_id: str, kept: list[Head]) -> Verdict:
@@ -75,10 +91,15 @@ async def _verdict(store: DeskStore, run_id: str, kept: list[Head]) -> Verdict:
         log = stored.log if stored is not None else None
         if log is None:
             return Verdict(run_id=run_id, verdict="unreadable", message="its log is not there")
-        if not log.verify():
-            return Verdict(run_id=run_id, verdict="altered", message="its lines do not give the head that is stored")
+        return _verdict_on(log, kept)
     except PlacetError as error:
         return Verdict(run_id=run_id, verdict="unreadable", message=str(error))
+
+
+def _verdict_on(log: Log, kept: list[Head]) -> Verdict:
+    run_id = log.run_id
+    if not log.verify():
+        return Verdict(run_id=run_id, verdict="altered", message="its lines do not give the head that is stored")
     for head in kept:
         if len(log) < head.length:
             return Verdict(run_id=run_id, verdict="cut", message=f"it had {head.length} lines and has {len(log)}")
@@ -95,7 +116,8 @@ def head_at(log: Log, length: int) -> bytes:
     return walker.head
 
 
-async def _run_ids(store: DeskStore) -> AsyncIterator[str]:
+async def run_ids(store: DeskStore) -> AsyncIterator[str]:
+    """All runs in the store, newest first."""
     cursor: str | None = None
     while True:
         page = await store.runs(RunQuery(cursor=cursor, limit=200))

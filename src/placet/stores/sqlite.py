@@ -23,12 +23,13 @@ from placet.core.index import RequestRow
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
-from placet.events import GrantMade
+from placet.events import GrantMade, GrantRevoked, HoldKind, HoldLifted
 from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
 from placet.stores import sqlite_writes
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
 from placet.stores.news import Bell
+from placet.stores.operators import whole_log
 from placet.stores.ownership import new_owner
 from placet.stores.queries import Migration
 from placet.stores.rows import (
@@ -173,15 +174,23 @@ class SQLiteStore:
         rows = await self._read(lambda db: db.execute(SQL["all_grants"]).fetchall())
         return [read_grant(data) for (data,) in rows]
 
-    async def revoke_grant(self, grant_id: str) -> bool:
-        return await self._write(lambda db: db.execute(SQL["revoke_grant"], (grant_id,)).rowcount > 0)
+    async def revoke_grant(
+        self, grant_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        revoked = GrantRevoked(grant_id, by, self._clock.now() if at is None else at, reason)
+        return await self._write(lambda db: sqlite_writes.revoke_grant(db, revoked))
 
     async def put_hold(self, hold: Hold) -> None:
-        row = (hold.kind, hold.name, hold.by, hold.at, hold.reason)
-        await self._write(lambda db: db.execute(SQL["put_hold"], row).rowcount)
+        await self._write(lambda db: sqlite_writes.put_hold(db, hold))
 
-    async def remove_hold(self, kind: str, name: str) -> bool:
-        return await self._write(lambda db: sqlite_writes.remove_hold(db, kind, name))
+    async def remove_hold(
+        self, kind: HoldKind, name: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        lifted = HoldLifted(kind, name, by, self._clock.now() if at is None else at, reason)
+        return await self._write(lambda db: sqlite_writes.remove_hold(db, lifted))
+
+    async def operators_log(self) -> Log:
+        return whole_log(await self._read(lambda db: db.execute(SQL["operators_log"]).fetchall()))
 
     async def holds(self) -> list[Hold]:
         rows = await self._read(lambda db: db.execute(SQL["holds"]).fetchall())

@@ -488,6 +488,8 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.DecisionRevoked,
         e.GrantRevoked,
         e.HistoryRewritten,
+        e.HoldLifted,
+        e.HoldPlaced,
         e.InputAdded,
         e.QuestionEscalated,
         e.RequestSettled,
@@ -495,6 +497,7 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.RunForked,
         e.SessionWriting,
         e.SessionWritten,
+        e.StandingGrantMade,
         e.TurnJudged,
         e.TurnLimitSet,
     }

@@ -100,7 +100,8 @@ SELECT placet_use_grant(%(grant)s, %(call)s, %(uses)s);
 INSERT INTO placet_holds (kind, name, placed_by, placed_at, reason)
 VALUES (%(kind)s, %(name)s, %(by)s, %(at)s, %(reason)s)
 ON CONFLICT (kind, name) DO UPDATE
-SET placed_by = excluded.placed_by, placed_at = excluded.placed_at, reason = excluded.reason;
+SET placed_by = excluded.placed_by, placed_at = excluded.placed_at, reason = excluded.reason
+RETURNING true;
 
 -- name: remove_hold
 -- It is held back no more: see the function.
@@ -203,3 +204,29 @@ DELETE FROM placet_runs WHERE number IN (SELECT number FROM gone) RETURNING 1;
 -- name: delete_unbegun
 -- Leases of runs that never began, and whose drivers are gone.
 DELETE FROM placet_runs WHERE status = 'unbegun' AND lease_until <= placet_now();
+
+-- name: operators_place
+-- Where the operators' log stands; whoever asks writes to it next.
+SELECT length, head, key FROM placet_operators FOR UPDATE;
+
+-- name: operators_last
+-- The last line of the operators' log.
+SELECT text FROM placet_operator_lines ORDER BY position DESC LIMIT 1;
+
+-- name: operators_line
+-- One line of the operators' log.
+INSERT INTO placet_operator_lines (position, text, checksum) VALUES (%(position)s, %(text)s, %(checksum)s);
+
+-- name: operators_advance
+-- Where the operators' log stands after a line.
+UPDATE placet_operators SET length = %(length)s, head = %(head)s, key = %(key)s;
+
+-- name: operators_log
+-- The operators' log in order, with the word on how long it is.
+SELECT o.length, o.head, o.key, l.text, l.checksum, l.position
+FROM placet_operators o LEFT JOIN placet_operator_lines l ON true
+ORDER BY l.position;
+
+-- name: known_grants
+-- Which of these grants are known, and whether they were revoked.
+SELECT id, revoked FROM placet_grants WHERE id = ANY(%(ids)s);

@@ -233,3 +233,21 @@ ORDER BY ended_at LIMIT ?;
 -- name: delete_unbegun
 -- Leases of runs that never began, and whose drivers are gone.
 DELETE FROM placet_runs WHERE status = 'unbegun' AND lease_until <= ?;
+
+-- name: operators_place
+-- Where the operators' log stands.
+SELECT length, head, key FROM placet_operators;
+
+-- name: operators_line
+-- One line of the operators' log.
+INSERT INTO placet_operator_lines (position, text, checksum) VALUES (?, ?, ?);
+
+-- name: operators_advance
+-- Where the operators' log stands after a line.
+UPDATE placet_operators SET length = ?, head = ?, key = ?;
+
+-- name: operators_log
+-- The operators' log in order, with the word on how long it is.
+SELECT o.length, o.head, o.key, l.text, l.checksum, l.position
+FROM placet_operators o LEFT JOIN placet_operator_lines l ON true
+ORDER BY l.position;
