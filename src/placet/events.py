@@ -360,6 +360,27 @@ class StandingGrantMade(Fact, frozen=True, tag="standing"):
     grant: GrantMade
 
 
+class RunErased(Fact, frozen=True, tag="forgotten"):
+    """Of the operators' log: what the facts of a run that had ended said was taken out of the store for good."""
+
+    run: str
+    by: str | None
+    at: float
+    reason: str | None
+    length: int
+    head: str
+    """Where the run's log stood, and stands: its chain is the same without what was erased."""
+
+
+class Erased(Fact, frozen=True, tag="erased"):
+    """Stands in a log where a fact was erased."""
+
+    digest: str
+    """The salted digest by which the fact is in the chain. The salt is gone: nobody can guess what stood there."""
+    kind: str
+    """Which kind of fact it was. A hint for readers: the chain does not cover it."""
+
+
 class InChild(Fact, frozen=True, tag="in"):
     """A fact of a nested run. A child's log is the facts under its path, in order."""
 
@@ -404,6 +425,8 @@ PlainFact: TypeAlias = (
     | HoldPlaced
     | HoldLifted
     | StandingGrantMade
+    | RunErased
+    | Erased
 )
 AnyFact: TypeAlias = PlainFact | InChild
 

@@ -205,6 +205,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     is_parked: bool = False
     """Taken over too often: nobody drives it until an operator says so."""
     wake_at: float | None = None
+    erased_at: float | None = None
+    """When what it said was erased."""
 
 
 class Page(Generic[V]):
@@ -292,6 +294,14 @@ class DeskStore(Store, Protocol):
 
     async def wait_for_news(self, after: int, seconds: float) -> bool:
         """Wait until the feed has grown beyond `after`, in any process, or until the time is over."""
+        ...
+
+    async def erase(
+        self, run_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        """Take what the facts of an ended run say out of its log and of all that is indexed of it, for good, and write
+        into the operators' log that it was done. The chain of the run's log stays as it was. False: it was erased
+        before. UserError while the run has not ended, RunConflict while somebody drives it."""
         ...
 
     async def delete(self, run_id: str) -> bool:

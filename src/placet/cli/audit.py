@@ -11,7 +11,7 @@ import msgspec
 
 from placet.cli.exit_codes import FAILED, OK, WrongUsage
 from placet.cli.loading import add_json, add_store, store_of
-from placet.cli.terminal import shown
+from placet.cli.terminal import shown, this_user
 from placet.fleet.audit import Head, heads, parse_heads, verify
 from placet.fleet.records import Entry, records
 from placet.ports import OPERATORS
@@ -24,25 +24,36 @@ placet audit head     prints a line for each log, to be kept where nobody who
 placet audit list     prints every decision, grant, hold, revocation and effect,
                       with who, when, why and the digest: of all runs, of one
                       RUN, or of «operators» (holds, and grants for all runs)
+placet audit erase    takes what an ended RUN said out of the store for good:
+                      inputs, arguments, outputs, messages, names. Its chain
+                      stays whole, and verify says who erased it and when
 
 With --head FILE, verify also finds what the chain alone cannot: a tail that
 was cut off, a log that was written anew, a run that is gone.
 """
 
+_ACTIONS = ("verify", "head", "list", "erase")
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.epilog = "verify ends with 1 when something is not whole."
-    parser.add_argument("action", choices=["verify", "head", "list"], metavar="verify|head|list")
-    parser.add_argument("run", nargs="?", metavar="RUN", help="for list: the id of a run, or «operators»")
+    parser.add_argument("action", choices=list(_ACTIONS), metavar="|".join(_ACTIONS))
+    parser.add_argument("run", nargs="?", metavar="RUN", help="for list and erase: the id of a run")
     parser.add_argument("--head", metavar="FILE", help="heads that were printed and kept earlier")
+    parser.add_argument("--by", metavar="NAME", help="who erases (default: the user of this system)")
+    parser.add_argument("--reason", metavar="TEXT", help="why it is erased, for the record")
     add_store(parser)
     add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.run is not None and options.action != "list":
+    if options.run is not None and options.action in ("verify", "head"):
         raise WrongUsage(f"{options.action} is about all logs: it takes no run.")
+    if options.action == "erase":
+        if options.run is None:
+            raise WrongUsage("which run? placet audit erase RUN.")
+        return asyncio.run(_erase(options))
     if options.action == "head":
         return asyncio.run(_heads(options))
     if options.action == "list":
@@ -61,6 +72,20 @@ async def _heads(options: argparse.Namespace) -> int:
             print(msgspec.json.encode(head).decode() if options.json else head.line())
     finally:
         await store.close()
+    return OK
+
+
+async def _erase(options: argparse.Namespace) -> int:
+    store = store_of(options)
+    try:
+        is_new = await store.erase(options.run, by=options.by or this_user(), reason=options.reason)
+    finally:
+        await store.close()
+    if options.json:
+        print(msgspec.json.encode({"run_id": options.run, "erased": is_new}).decode())
+    else:
+        told = "is erased. Backups, sessions and forks of it are not" if is_new else "was erased before"
+        print(f"Run {options.run} {told}.")
     return OK
 
 
@@ -95,7 +120,9 @@ async def _verify(options: argparse.Namespace, kept: list[Head]) -> int:
             if options.json:
                 print(msgspec.json.encode(verdict).decode())
             elif not verdict.is_whole:
-                print(f"✗ {verdict.run_id}  {verdict.verdict}: {verdict.message}")
+                print(f"✗ {verdict.run_id}  {verdict.verdict}: {shown(verdict.message)}")
+            elif verdict.erased is not None:
+                print(f"· {verdict.run_id}  {shown(verdict.message)}")
     finally:
         await store.close()
     if not options.json:

@@ -150,8 +150,12 @@ def _question_escalated(run: RunFold, fact: e.QuestionEscalated) -> None:
     call.expires_at = call.at_expiry = None
 
 
-def _of_no_run(_run: RunFold, fact: e.HoldPlaced | e.HoldLifted | e.StandingGrantMade) -> None:
+def _of_no_run(_run: RunFold, fact: e.HoldPlaced | e.HoldLifted | e.StandingGrantMade | e.RunErased) -> None:
     raise IllegalTransition(f"{type(fact).__name__} is a fact of the operators' log, not of a run.")
+
+
+def _erased(_run: RunFold, _fact: e.Erased) -> None:
+    raise IllegalTransition("What stood here was erased: nothing follows from it any more.")
 
 
 def _run_ended(run: RunFold, fact: e.RunEnded) -> None:
@@ -479,4 +483,6 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.HoldPlaced: _of_no_run,
     e.HoldLifted: _of_no_run,
     e.StandingGrantMade: _of_no_run,
+    e.RunErased: _of_no_run,
+    e.Erased: _erased,
 }

@@ -83,6 +83,8 @@ class DeskRun(msgspec.Struct, frozen=True, kw_only=True):
     started_by: str | None = None
     stopped: str | None = None
     is_parked: bool = False
+    erased_at: float | None = None
+    """When what it said was erased."""
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,6 +215,14 @@ class Desk:
 
     async def delete(self, run_id: str) -> bool:
         return await self.store.delete(run_id)
+
+    async def erase(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
+        """Take what an ended run said out of the store for good: inputs, arguments, outputs, messages, names.
+
+        Its log stays, as a chain that still verifies, and the operators' log says who erased it, when and why. False:
+        it was erased before. A run that has not ended is refused.
+        """
+        return await self.store.erase(run_id, by=by, at=self._now(), reason=reason)
 
     async def purge(self, ended_before: float) -> int:
         """Forget runs that ended before that time; how many."""
@@ -471,6 +481,7 @@ def _shown(row: RunRow) -> DeskRun:
         started_by=row.started_by,
         stopped=row.stopped,
         is_parked=row.is_parked,
+        erased_at=row.erased_at,
     )
 
 

@@ -8,12 +8,14 @@ forger does not reach.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
-from placet.core.log import Log
+from placet.core.log import Log, read_lines
 from placet.errors import PlacetError, UserError
+from placet.events import Erased, RunErased
 from placet.ports import OPERATORS, DeskStore, RunQuery
 
 
@@ -30,8 +32,10 @@ class Head(msgspec.Struct, frozen=True):
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
-    verdict: Literal["whole", "altered", "unreadable", "cut", "rewritten", "missing"]
+    verdict: Literal["whole", "altered", "unreadable", "cut", "rewritten", "missing", "restored"]
     message: str = ""
+    erased: RunErased | None = None
+    """Who erased what the run said, when and why: its chain is whole without it."""
 
     @property
     def is_whole(self) -> bool:
@@ -67,33 +71,58 @@ async def verify(store: DeskStore, kept: Iterable[Head] = ()) -> AsyncIterator[V
     by_run: dict[str, list[Head]] = {}
     for head in kept:
         by_run.setdefault(head.run_id, []).append(head)
-    of_operators = await _verdict_on_operators(store, by_run.pop(OPERATORS, []))
+    of_operators, erasures = await _operators(store, by_run.pop(OPERATORS, []))
     if of_operators is not None:
         yield of_operators
     async for run_id in run_ids(store):
-        yield await _verdict(store, run_id, by_run.pop(run_id, []))
+        yield await _verdict(store, run_id, by_run.pop(run_id, []), erasures.get(run_id))
     for run_id in by_run:
         yield Verdict(run_id=run_id, verdict="missing", message="a head of it was kept, and the run is gone")
 
 
-async def _verdict_on_operators(store: DeskStore, kept: list[Head]) -> Verdict | None:
-    """None: operators never did anything, and nothing says that they did."""
+async def _operators(store: DeskStore, kept: list[Head]) -> tuple[Verdict | None, dict[str, RunErased]]:
+    """The verdict on the operators' log (None: there is none, and nothing says that there was), and what it says was
+    erased."""
     try:
         log = await store.operators_log()
-        return _verdict_on(log, kept) if len(log) or kept else None
+        facts = [fact for record in read_lines(log.lines) for fact in record.facts]
+        verdict = _verdict_on(log, kept) if len(log) or kept else None
     except PlacetError as error:
-        return Verdict(run_id=OPERATORS, verdict="unreadable", message=str(error))
+        return Verdict(run_id=OPERATORS, verdict="unreadable", message=str(error)), {}
+    return verdict, {fact.run: fact for fact in facts if isinstance(fact, RunErased)}
 
 
-async def _verdict(store: DeskStore, run_id: str, kept: list[Head]) -> Verdict:
+async def _verdict(store: DeskStore, run_id: str, kept: list[Head], erasure: RunErased | None) -> Verdict:
     try:
         stored = await store.load(run_id)
         log = stored.log if stored is not None else None
         if log is None:
             return Verdict(run_id=run_id, verdict="unreadable", message="its log is not there")
-        return _verdict_on(log, kept)
+        verdict = _verdict_on(log, kept)
+        return _with_erasure(verdict, log, erasure) if verdict.is_whole else verdict
     except PlacetError as error:
         return Verdict(run_id=run_id, verdict="unreadable", message=str(error))
+
+
+def _with_erasure(verdict: Verdict, log: Log, erasure: RunErased | None) -> Verdict:
+    """A whole log that was erased says by whom; one that was erased by nobody, or is back, is not whole."""
+    is_erased = any(isinstance(fact, Erased) for record in read_lines(log.lines) for fact in record.facts)
+    if erasure is None:
+        if not is_erased:
+            return verdict
+        message = "what its facts said was taken out, and the operators' log knows of no erasure"
+        return Verdict(run_id=log.run_id, verdict="altered", message=message)
+    if (erasure.length, erasure.head) != (len(log), log.head.hex()):
+        return Verdict(run_id=log.run_id, verdict="rewritten", message="it is not the log that was erased")
+    message = f"erased by {erasure.by or 'somebody unnamed'} at {_when(erasure.at)}"
+    if not is_erased:
+        message += ", and its data is back: was a backup restored? Erase it again"
+        return Verdict(run_id=log.run_id, verdict="restored", message=message, erased=erasure)
+    return Verdict(run_id=log.run_id, verdict="whole", message=message, erased=erasure)
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _verdict_on(log: Log, kept: list[Head]) -> Verdict:

@@ -29,6 +29,7 @@ What: TypeAlias = Literal[
     "effect over",
     "in doubt",
     "cancel asked",
+    "run erased",
 ]
 
 _VERDICTS: dict[e.Verdict, What] = {
@@ -131,6 +132,8 @@ class _Reader:
                 yield self._entry(fact.at, "grant revoked", fact.id, fact.by, fact.reason)
             case e.HoldPlaced():
                 yield self._entry(fact.at, "hold placed", f"{fact.kind} {fact.name}", fact.by, fact.reason)
+            case e.RunErased():
+                yield self._entry(fact.at, "run erased", fact.run, fact.by, fact.reason, fact.head)
             case e.HoldLifted():
                 yield self._entry(fact.at, "hold lifted", f"{fact.kind} {fact.name}", fact.by, fact.reason)
             case _:

@@ -25,7 +25,7 @@ from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
-from placet.events import AnyFact, GrantMade, GrantRevoked, HoldKind, HoldLifted
+from placet.events import AnyFact, GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased
 from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
@@ -33,6 +33,7 @@ from placet.stores.news import Bell
 from placet.stores.operators import placed, whole_log
 from placet.stores.ownership import driven_by, new_owner, pause_after_giving_up, taken_over
 from placet.stores.postgres_connections import SQL, TEXTS, Connection, Connections, connect
+from placet.stores.postgres_erasing import erase
 from placet.stores.postgres_operators import audited, write_grants
 from placet.stores.queries import Migration
 from placet.stores.rows import (
@@ -314,6 +315,12 @@ class PostgresStore:
             rung.cancel()
 
     # -- forgetting -------------------------------------------------------------------------------------------------
+
+    async def erase(
+        self, run_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        wanted = RunErased(run_id, by, self._clock.now() if at is None else at, reason, 0, "")
+        return await self._open().connections.do(lambda db, tried: erase(db, tried, wanted))
 
     async def delete(self, run_id: str) -> bool:
         row = await self._row("delete", {"run_id": run_id})

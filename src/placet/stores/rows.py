@@ -40,6 +40,10 @@ def closing_text(change: Closed) -> str:
     return encode(Closing(change.by, change.at, change.reason)).decode()
 
 
+def read_closing(closing: str) -> Closing:
+    return _closing_decoder.decode(closing)
+
+
 def read_request(
     data: str, status: RequestStatus, closing: str | None, escalated_at: float | None = None
 ) -> RequestRow:
@@ -89,12 +93,12 @@ def _damaged(run_id: str, position: int) -> StoreError:
 
 RunColumns: TypeAlias = tuple[Any, ...]  # Any: msgspec checks each of them
 """number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
-is_driven, has_news, takeovers, is_parked, wake_at"""
+is_driven, has_news, takeovers, is_parked, wake_at, erased_at"""
 
 
 def read_run(columns: RunColumns) -> RunRow:
     _, run_id, agent, status, created_at, updated_at, length, turn, session, output, stopped, by, *rest = columns
-    is_driven, has_news, takeovers, is_parked, wake_at = rest
+    is_driven, has_news, takeovers, is_parked, wake_at, erased_at = rest
     try:
         return msgspec.convert(
             {
@@ -114,6 +118,7 @@ def read_run(columns: RunColumns) -> RunRow:
                 "takeovers": takeovers,
                 "is_parked": bool(is_parked),
                 "wake_at": wake_at,
+                "erased_at": erased_at,
             },
             RunRow,
         )

@@ -23,9 +23,9 @@ from placet.core.index import RequestRow
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
-from placet.events import GrantMade, GrantRevoked, HoldKind, HoldLifted
+from placet.events import GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased
 from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
-from placet.stores import sqlite_writes
+from placet.stores import sqlite_erasing, sqlite_writes
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
 from placet.stores.news import Bell
@@ -256,6 +256,15 @@ class SQLiteStore:
             rung.cancel()
 
     # -- forgetting -------------------------------------------------------------------------------------------------
+
+    async def erase(
+        self, run_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        wanted = RunErased(run_id, by, self._clock.now() if at is None else at, reason, 0, "")
+        is_done = await self._write(lambda db: sqlite_erasing.erase(db, wanted))
+        if is_done and not self._file.is_memory:
+            await asyncio.to_thread(sqlite_erasing.empty_the_wal, self._file)
+        return is_done
 
     async def delete(self, run_id: str) -> bool:
         return await self._write(lambda db: sqlite_writes.delete(db, run_id))

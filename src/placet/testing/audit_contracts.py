@@ -8,9 +8,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from placet import events as e
 from placet.core.log import Log, read_lines
-from placet.errors import PositionConflict
-from placet.ports import OPERATORS, DeskStore, Hold, RunQuery
-from placet.testing.stories import TTL, Story, a_grant, refused
+from placet.errors import PositionConflict, RunConflict, UserError
+from placet.ports import OPERATORS, DeskStore, Hold, RequestQuery, RunQuery
+from placet.testing.stories import TTL, Driver, Story, a_grant, refused
+
+EVERY = RequestQuery(status=None)
 
 
 class AuditContract:
@@ -75,6 +77,62 @@ class AuditContract:
 
             log = await one.operators_log()
             assert (len(log), log.verify(), len(await other.holds())) == (12, True, 12)
+
+    # -- erasing ------------------------------------------------------------------------------------------------------
+
+    async def test_an_erased_run_says_nothing_any_more_and_its_chain_is_the_same(self) -> None:
+        async with self.two_stores() as (one, other):
+            story = Story(session="user canary")
+            (question,) = await story.ask(one, "pay")
+            await story.tell(one, e.DecisionMade("1.0", 1, "digest 0", "reject", "canary", 5.0, "canary", "canary"))
+            await story.tell(one, e.CallEnded("1.0", "rejected", "canary"))
+            await story.tell(one, e.InputAdded([{"role": "user", "content": "canary"}]))
+            last = e.ResponseReceived(None, [{"type": "message", "role": "assistant", "content": "canary"}], e.Usage())
+            await story.tell(one, e.RequestSent(), last, e.RunEnded("canary"))
+
+            assert await one.erase(story.id, by="ann", at=9.0, reason="asked for")
+            assert not await other.erase(story.id, by="bob", at=10.0)
+
+            stored, row, asked = await other.load(story.id), await other.run(story.id), await other.request(question)
+            assert stored is not None
+            assert stored.log is not None
+            assert row is not None
+            assert asked is not None
+            known = [stored.log.lines, row, asked, await other.feed(0), (await other.requests(EVERY)).rows]
+            assert "canary" not in repr(known)
+            assert (stored.head, stored.length, stored.log.key) == (story.log.head, len(story.log), b"")
+            assert stored.log.verify()
+            assert stored.log.is_erased
+            assert (row.status, row.final_output, row.erased_at) == ("ended", None, 9.0)
+            assert (asked.tool, asked.status, asked.digest) == ("pay", "rejected", "")
+            (said,) = [fact for record in read_lines((await one.operators_log()).lines) for fact in record.facts]
+            assert said == e.RunErased(story.id, "ann", 9.0, "asked for", len(story.log), story.log.head.hex())
+
+    async def test_only_what_has_ended_can_be_erased(self) -> None:
+        async with self.two_stores() as (one, other):
+            running, waiting, ended = Story(), Story(), Story()
+            await running.begin(one)
+            await waiting.ask(one, "pay")
+            driver = Driver()
+            lease = await one.lease(ended.id, driver)
+            await ended.begin(one, lease)
+            await ended.end(one, lease)
+
+            of_running = await refused(UserError, one.erase(running.id))
+            of_waiting = await refused(UserError, one.erase(waiting.id))
+            of_nothing = await refused(UserError, one.erase("run_x"))
+            await refused(RunConflict, other.erase(ended.id))
+            await one.release(lease, 2)
+
+            assert "still running" in of_running.message
+            assert "waits for people" in of_waiting.message
+            assert "no run run_x" in of_nothing.message
+            assert await other.erase(ended.id)
+            for story in (running, waiting):
+                stored = await one.load(story.id)
+                assert stored is not None
+                assert stored.log is not None
+                assert stored.log.lines == story.log.lines
 
     async def test_the_operators_log_is_no_run(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:

@@ -486,6 +486,7 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.ContextSaved,
         e.DecisionMade,  # told with its question, by the drive that acts on it
         e.DecisionRevoked,
+        e.Erased,
         e.GrantRevoked,
         e.HistoryRewritten,
         e.HoldLifted,
@@ -494,6 +495,7 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.QuestionEscalated,
         e.RequestSettled,
         e.ResumeAsked,
+        e.RunErased,
         e.RunForked,
         e.SessionWriting,
         e.SessionWritten,

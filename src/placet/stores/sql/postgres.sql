@@ -130,7 +130,7 @@ ORDER BY ordinal LIMIT %(limit)s;
 -- name: runs
 -- A page of runs, newest first; `{filters}` are the conditions of the query.
 SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
-       owner IS NOT NULL AND lease_until > placet_now(), news_at IS NOT NULL, takeovers, parked, wake_at
+       owner IS NOT NULL AND lease_until > placet_now(), news_at IS NOT NULL, takeovers, parked, wake_at, erased_at
 FROM placet_runs
 WHERE number < %(before)s AND length > 0 {filters}
 ORDER BY number DESC LIMIT %(limit)s;
@@ -138,7 +138,7 @@ ORDER BY number DESC LIMIT %(limit)s;
 -- name: run
 -- One run.
 SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
-       owner IS NOT NULL AND lease_until > placet_now(), news_at IS NOT NULL, takeovers, parked, wake_at
+       owner IS NOT NULL AND lease_until > placet_now(), news_at IS NOT NULL, takeovers, parked, wake_at, erased_at
 FROM placet_runs
 WHERE id = %(id)s AND length > 0;
 
@@ -230,3 +230,32 @@ ORDER BY l.position;
 -- name: known_grants
 -- Which of these grants are known, and whether they were revoked.
 SELECT id, revoked FROM placet_grants WHERE id = ANY(%(ids)s);
+
+-- name: run_to_erase
+-- A run, for whoever is about to erase it.
+SELECT number, length, status, head, key, owner, owner IS NOT NULL AND lease_until > placet_now()
+FROM placet_runs WHERE id = %(id)s FOR UPDATE;
+
+-- name: lines_of
+-- A run's log, for whoever is about to change it.
+SELECT text, checksum, position FROM placet_lines WHERE run = %(run)s ORDER BY position;
+
+-- name: erase_lines
+-- Lines without what their facts said.
+UPDATE placet_lines l SET text = given.text, checksum = given.checksum
+FROM unnest(%(positions)s::integer[], %(texts)s::bytea[], %(checksums)s::bigint[]) AS given (position, text, checksum)
+WHERE l.run = %(run)s AND l.position = given.position;
+
+-- name: requests_to_erase
+-- What is kept of a run's questions.
+SELECT ordinal, data, closing FROM placet_requests WHERE run = %(run)s;
+
+-- name: erase_request
+-- A question without what was asked.
+UPDATE placet_requests SET data = %(data)s, closing = %(closing)s WHERE ordinal = %(ordinal)s;
+
+-- name: erase_run
+-- A run's row without what it said; the key of its salts goes too.
+UPDATE placet_runs
+SET key = '', final_output = NULL, stopped = NULL, started_by = NULL, session = NULL, erased_at = %(at)s
+WHERE number = %(run)s;

@@ -169,7 +169,7 @@ ORDER BY ordinal LIMIT :limit;
 -- name: runs
 -- A page of runs, newest first; `{filters}` are the conditions of the query.
 SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
-       owner IS NOT NULL AND lease_until > :now, news_at IS NOT NULL, takeovers, parked, wake_at
+       owner IS NOT NULL AND lease_until > :now, news_at IS NOT NULL, takeovers, parked, wake_at, erased_at
 FROM placet_runs
 WHERE number < :before AND length > 0 {filters}
 ORDER BY number DESC LIMIT :limit;
@@ -177,7 +177,7 @@ ORDER BY number DESC LIMIT :limit;
 -- name: run
 -- One run.
 SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
-       owner IS NOT NULL AND lease_until > :now, news_at IS NOT NULL, takeovers, parked, wake_at
+       owner IS NOT NULL AND lease_until > :now, news_at IS NOT NULL, takeovers, parked, wake_at, erased_at
 FROM placet_runs
 WHERE id = :id AND length > 0;
 
@@ -251,3 +251,29 @@ UPDATE placet_operators SET length = ?, head = ?, key = ?;
 SELECT o.length, o.head, o.key, l.text, l.checksum, l.position
 FROM placet_operators o LEFT JOIN placet_operator_lines l ON true
 ORDER BY l.position;
+
+-- name: lines_of
+-- A run's log, for whoever is about to change it.
+SELECT text, checksum, position FROM placet_lines WHERE run = ? ORDER BY position;
+
+-- name: erase_line
+-- A line without what its facts said.
+UPDATE placet_lines SET text = ?, checksum = ? WHERE run = ? AND position = ?;
+
+-- name: requests_to_erase
+-- What is kept of a run's questions.
+SELECT ordinal, data, closing FROM placet_requests WHERE run = ?;
+
+-- name: erase_request
+-- A question without what was asked.
+UPDATE placet_requests SET data = ?, closing = ? WHERE ordinal = ?;
+
+-- name: erase_run
+-- A run's row without what it said; the key of its salts goes too.
+UPDATE placet_runs
+SET key = x'', final_output = NULL, stopped = NULL, started_by = NULL, session = NULL, erased_at = ?
+WHERE number = ?;
+
+-- name: secrets_of_run
+-- What the log of a run is read with.
+SELECT head, key FROM placet_runs WHERE number = ?;
