@@ -263,6 +263,7 @@ class GrantRevoked(Fact, frozen=True, tag="ungrant"):
     id: str
     by: str | None
     at: float
+    reason: str | None = None
 
 
 class TurnJudged(Fact, frozen=True, tag="judged"):
@@ -353,6 +354,57 @@ class RunEnded(Fact, frozen=True, tag="final"):
     output: Json
 
 
+HoldKind: TypeAlias = Literal["run", "agent", "tool"]
+
+
+class HoldPlaced(Fact, frozen=True, tag="held"):
+    """Of the operators' log: nothing that this covers starts from now on, approved or not."""
+
+    kind: HoldKind
+    name: str
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class HoldLifted(Fact, frozen=True, tag="lifted"):
+    """Of the operators' log: what this covered may start again."""
+
+    kind: HoldKind
+    name: str
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class StandingGrantMade(Fact, frozen=True, tag="standing"):
+    """Of the operators' log: a decision in some run reaches beyond it."""
+
+    run: str
+    grant: GrantMade
+
+
+class RunErased(Fact, frozen=True, tag="forgotten"):
+    """Of the operators' log: what the facts of a run that had ended said was taken out of the store for good."""
+
+    run: str
+    by: str | None
+    at: float
+    reason: str | None
+    length: int
+    head: str
+    """Where the run's log stood, and stands: its chain is the same without what was erased."""
+
+
+class Erased(Fact, frozen=True, tag="erased"):
+    """Stands in a log where a fact was erased."""
+
+    digest: str
+    """The salted digest by which the fact is in the chain. The salt is gone: nobody can guess what stood there."""
+    kind: str
+    """Which kind of fact it was. A hint for readers: the chain does not cover it."""
+
+
 class InChild(Fact, frozen=True, tag="in"):
     """A fact of a nested run. A child's log is the facts under its path, in order."""
 
@@ -395,6 +447,11 @@ PlainFact: TypeAlias = (
     | ContextSaved
     | QuestionEscalated
     | RunEnded
+    | HoldPlaced
+    | HoldLifted
+    | StandingGrantMade
+    | RunErased
+    | Erased
 )
 AnyFact: TypeAlias = PlainFact | InChild
 

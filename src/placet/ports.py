@@ -9,7 +9,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from placet.codec import Json, JsonObject
 from placet.core.index import RequestRow, RequestStatus, RunStatus
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
-from placet.events import AnyFact, GrantMade
+from placet.events import AnyFact, GrantMade, HoldKind
 from placet.items import ModelResponse, Named
 from placet.model_settings import ModelSettings
 
@@ -159,10 +159,14 @@ class StoredRun:
     """What is left of an ended run whose log is gone: its result and its decisions."""
 
 
+OPERATORS = "operators"
+"""The name of the log of what operators did. No run has such an id."""
+
+
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """An operator's «not now»: nothing that it covers starts while it stands, approved or not."""
 
-    kind: Literal["run", "agent", "tool"]
+    kind: HoldKind
     name: str
     by: str | None
     at: float
@@ -233,6 +237,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     is_parked: bool = False
     """Taken over too often: nobody drives it until an operator says so."""
     wake_at: float | None = None
+    erased_at: float | None = None
+    """When what it said was erased."""
 
 
 class Page(Generic[V]):
@@ -295,13 +301,22 @@ class DeskStore(Store, Protocol):
 
     async def put_hold(self, hold: Hold) -> None: ...
 
-    async def remove_hold(self, kind: str, name: str) -> bool:
+    async def remove_hold(
+        self, kind: HoldKind, name: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
         """Whether there was one. Every run that has something to do and waited for it is runnable again."""
         ...
 
     async def grants(self) -> list[GrantMade]: ...
 
-    async def revoke_grant(self, grant_id: str) -> bool: ...
+    async def revoke_grant(
+        self, grant_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool: ...
+
+    async def operators_log(self) -> Log:
+        """What no single run's log can say: holds, lifted holds, standing grants and their revocations, each written
+        with what it did, in a chain of its own. Its `run_id` is OPERATORS."""
+        ...
 
     async def feed(self, after: int, limit: int = 500) -> list[FeedEntry]: ...
 
@@ -311,6 +326,14 @@ class DeskStore(Store, Protocol):
 
     async def wait_for_news(self, after: int, seconds: float) -> bool:
         """Wait until the feed has grown beyond `after`, in any process, or until the time is over."""
+        ...
+
+    async def erase(
+        self, run_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        """Take what the facts of an ended run say out of its log and of all that is indexed of it, for good, and write
+        into the operators' log that it was done. The chain of the run's log stays as it was. False: it was erased
+        before. UserError while the run has not ended, RunConflict while somebody drives it."""
         ...
 
     async def delete(self, run_id: str) -> bool:

@@ -118,3 +118,63 @@ def test_a_run_that_is_gone_is_found_by_a_head_that_was_kept(store: str, tmp_pat
 
     assert found.returncode == 1
     assert found.stdout.splitlines()[0].startswith("✗ run_gone  missing")
+
+
+async def test_audit_list_tells_who_did_what_when_why_and_about_what(store: str, tmp_path: Path) -> None:
+    async with Desk(store, run=False) as desk:
+        (request,) = await desk.pending()
+        await desk.hold("tool", "refund", by="ops", reason="month's end")
+        await desk.decide(request.id, "approve", by="ana", reason="checked")
+        await desk.revoke(request.id, by="ben")
+        await desk.release_hold("tool", "refund", by="ops")
+
+    told = placet("audit", "list", "--store", store, cwd=tmp_path)
+    alone = placet("audit", "list", "operators", "--store", store, "--json", cwd=tmp_path)
+    nobody = placet("audit", "list", "run_x", "--store", store, cwd=tmp_path)
+    checked = placet("audit", "verify", "--store", store, cwd=tmp_path)
+    wrong = placet("audit", "verify", request.run_id, "--store", store, cwd=tmp_path)
+
+    lines = [line.partition("  ")[2] for line in told.stdout.splitlines()]
+    call, digest = request.id.partition("#")[0], f"[{request.digest[:16]}]"
+    assert lines == [
+        "hold placed       tool refund  by ops: month's end",
+        "hold lifted       tool refund  by ops",
+        f"approved          {call} (refund)  by ana: checked  {digest}",
+        f"approval revoked  {call} (refund)  by ben  {digest}",
+    ]
+    assert [json.loads(line)["what"] for line in alone.stdout.splitlines()] == ["hold placed", "hold lifted"]
+    assert (nobody.returncode, "no run run_x" in nobody.stderr) == (1, True)
+    assert checked.stdout == "1 runs and the operators' log checked, 0 not whole.\n"
+    assert (wrong.returncode, "takes no run" in wrong.stderr) == (2, True)
+
+
+async def test_audit_erase_refuses_what_waits_and_erases_what_has_ended(store: str, tmp_path: Path) -> None:
+    @function_tool(needs_approval=True)
+    async def refund(order: str) -> str:
+        return "done"
+
+    async with Desk(store, run=False) as desk:
+        (run,) = (await desk.runs()).rows
+    waiting = placet("audit", "erase", run.id, "--store", store, cwd=tmp_path)
+    async with Desk(store, agents=[Agent(name="Support", tools=[refund], model=ScriptedModel([]))]) as desk:
+        await desk.cancel(run.id)
+        await desk.wait(run.id, timeout=20)
+    options = ("--store", store, "--by", "dpo", "--reason", "request 12")
+    erased = placet("audit", "erase", run.id, *options, cwd=tmp_path)
+    again = placet("audit", "erase", run.id, *options, "--json", cwd=tmp_path)
+    checked = placet("audit", "verify", "--store", store, cwd=tmp_path)
+    told = placet("audit", "list", "--store", store, cwd=tmp_path)
+    nobody = placet("audit", "erase", "--store", store, cwd=tmp_path)
+
+    assert (waiting.returncode, "waits for people" in waiting.stderr) == (1, True)
+    assert (erased.returncode, erased.stdout) == (
+        0,
+        f"Run {run.id} is erased. Backups, sessions and forks of it are not.\n",
+    )
+    assert json.loads(again.stdout) == {"run_id": run.id, "erased": False}
+    first, last = checked.stdout.splitlines()
+    assert first.startswith(f"· {run.id}  erased by dpo at 20")
+    assert last == "1 runs and the operators' log checked, 0 not whole."
+    assert "run erased" in told.stdout
+    assert "by dpo: request 12" in told.stdout
+    assert (nobody.returncode, "which run?" in nobody.stderr) == (2, True)

@@ -62,6 +62,8 @@ async def test_an_escalated_question_waits_on_and_can_be_answered(url: str, witn
     await desk.store.close()
 
     assert left.id == request.id
+    assert (request.expires_at, request.escalated_at) == (request.created_at + 60, None)
+    assert (left.expires_at, left.escalated_at) == (None, request.created_at + 61)
     assert ended.status == "ended"
     assert witness.lines() == ["refund 7"]
 

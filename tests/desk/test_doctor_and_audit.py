@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from placet import Agent, UserError, function_tool
+from placet import Agent, Grant, UserError, function_tool
 from placet.core.log import Log
 from placet.desk import Desk
 from placet.fleet.audit import Head, Verdict, head_at, heads, parse_heads, verify
 from placet.fleet.doctor import Finding, examine
+from placet.fleet.records import records
 from placet.stores.sqlite import SQLiteStore
-from tests.desk.scenes import PATIENCE, Planned, Witness, paused, support
+from tests.desk.scenes import PATIENCE, Planned, Witness, paused, refunds, support
 from tests.desk.test_desk import office
 
 
@@ -253,3 +254,64 @@ async def test_a_run_that_is_gone_is_found_with_a_head_that_was_kept(tmp_path: P
 def test_heads_that_cannot_be_read_are_refused_with_their_line() -> None:
     with pytest.raises(UserError, match="Line 2"):
         parse_heads("run_1 3 abc\nnonsense")
+
+
+async def operated(path: Path, witness: Witness) -> list[Head]:
+    """A store in which operators did something, and the heads at that time."""
+    async with Desk(f"sqlite:///{path}", run=False) as desk:
+        await desk.hold("tool", "refund", by="ops", reason="audit")
+        await desk.release_hold("tool", "refund", by="ops")
+        return [head async for head in heads(desk.store)]
+
+
+async def test_the_operators_log_is_checked_like_a_run_s(tmp_path: Path, witness: Witness) -> None:
+    kept = await operated(tmp_path / "p.db", witness)
+    (whole,) = await verdicts(tmp_path / "p.db", kept)
+    with closing(sqlite3.connect(tmp_path / "p.db")) as db, db:
+        db.create_function("crc", 1, zlib.crc32)
+        db.execute(
+            "UPDATE placet_operator_lines SET text = CAST(replace(CAST(text AS TEXT), '\"ops\"', '\"eve\"') AS BLOB)"
+        )
+        db.execute("UPDATE placet_operator_lines SET checksum = crc(text)")
+    (altered,) = await verdicts(tmp_path / "p.db", kept)
+
+    assert [(head.run_id, head.length) for head in kept] == [("operators", 2)]
+    assert (whole.run_id, whole.is_whole) == ("operators", True)
+    assert (altered.run_id, altered.verdict) == ("operators", "altered")
+
+
+async def test_a_hold_that_vanished_from_the_operators_log_is_found_with_a_head_that_was_kept(
+    tmp_path: Path, witness: Witness
+) -> None:
+    kept = await operated(tmp_path / "p.db", witness)
+    with closing(sqlite3.connect(tmp_path / "p.db")) as db, db:
+        db.execute("DELETE FROM placet_operator_lines")
+        db.execute("UPDATE placet_operators SET length = 0, head = x'', key = x''")
+    (compared,) = await verdicts(tmp_path / "p.db", kept)
+
+    assert await verdicts(tmp_path / "p.db") == []
+    assert (compared.run_id, compared.verdict) == ("operators", "cut")
+
+
+async def test_the_record_of_a_run_holds_every_decision_grant_and_effect(any_url: str, witness: Witness) -> None:
+    desk = Desk(any_url, agents=[support(witness, refunds(7), refunds(8))])
+    async with paused(desk) as (run, request):
+        await desk.decide(request.id, "approve", by="ana", reason="checked", always=Grant(scope="agent"))
+        await desk.wait(run.id, timeout=PATIENCE)
+        (grant,) = await desk.grants()
+        await desk.revoke_grant(grant.id, by="ops", reason="too wide")
+        found = [entry async for entry in records(desk.store)]
+
+    assert [(entry.run_id == run.id, entry.what, entry.by, entry.why) for entry in found] == [
+        (False, "grant made", "ana", "checked"),
+        (False, "grant revoked", "ops", "too wide"),
+        (True, "grant made", "ana", "checked"),
+        (True, "approved", "ana", "checked"),
+        (True, "effect begun", None, None),
+        (True, "effect over", None, None),
+        (True, "approved", "ana", "checked"),
+        (True, "effect begun", None, None),
+        (True, "effect over", None, None),
+    ]
+    assert [entry.digest == request.digest for entry in found if entry.subject.endswith(":1.0")] == [True] * 3
+    assert found[6].detail == f"refund, by grant {grant.id}"

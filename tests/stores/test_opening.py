@@ -51,6 +51,12 @@ def test_what_is_no_url_of_a_store_is_refused_with_a_list_of_what_is(url: str) -
         open_store(url)
 
 
+@pytest.mark.parametrize("url", [None, 7, Path("placet.db")])
+def test_what_is_no_text_at_all_is_refused_in_words(url: object) -> None:
+    with pytest.raises(UserError, match=r"not by a (NoneType|int|PosixPath)\. There are: sqlite:///file\.db"):
+        open_store(url)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite://file.db"])
 def test_an_sqlite_url_without_a_path_says_how_many_slashes_it_takes(url: str) -> None:
     with pytest.raises(UserError, match="three slashes"):

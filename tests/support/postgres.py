@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 VERSION = "pginstall18"
-PATIENCE = 30.0
+PATIENCE = 90.0
 SETTINGS = {
     "listen_addresses": "",
     "max_connections": "120",

@@ -456,3 +456,39 @@ def test_a_seal_of_a_text_is_not_one_of_an_object() -> None:
     text = seal_text('{"a":1}', key_list(KEY))
     with pytest.raises(SealBroken, match="from_string"):
         open_json(json.loads(text), key_list(KEY))
+
+
+# -- erasing
+
+
+def test_an_erased_log_says_nothing_and_has_the_same_chain() -> None:
+    log = log_of([*FACTS, [e.InChild("1.0", e.RunStarted("Clerk", "hello", 3)), e.InChild("1.0", e.RequestSent())]])
+    erased = log.erased()
+
+    said = b"".join(erased.lines)
+    assert erased.verify()
+    assert (erased.head, len(erased), erased.key, erased.is_erased) == (log.head, len(log), b"", True)
+    assert not any(word in said for word in (b"Clerk", b"hello", b"pay", b"paid", b"resp_1"))
+    assert [type(fact).__name__ for line in erased.lines for fact in read_line(line).facts] == [
+        *("Erased", "RequestSent", "Erased", "CallsAllowed", "CallsStarted", "Erased"),
+        *("Erased", "InChild"),
+    ]
+    assert [f.kind for line in erased.lines for f in read_line(line).facts if isinstance(f, e.Erased)] == [
+        *("start", "answer", "end", "start"),
+    ]
+    assert erased.erased().lines == erased.lines
+
+
+def test_without_the_key_what_was_erased_cannot_be_guessed() -> None:
+    """The digest of a fact that can be guessed differs from log to log: its salt came from a key that is gone."""
+    one, other = log_of(key=b"1" * 16).erased(), log_of(key=b"2" * 16).erased()
+
+    assert one.lines[0] != other.lines[0]
+    assert one.lines[1] == other.lines[1]
+
+
+def test_an_erased_fact_that_is_not_one_digest_is_refused() -> None:
+    for digest in ("", "ff", "zz" * 32, "ff" * 33):
+        log = Log("run_x", b"")
+        with pytest.raises(StateRefused, match="erased fact"):
+            log.adopt(encode([0.0, [["erased", digest, "start"]]]))

@@ -1,40 +1,63 @@
-"""`placet audit`: check the chains of all logs, or print their heads to keep elsewhere."""
+"""`placet audit`: check the chains of all logs, print their heads to keep elsewhere, list who did what."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from placet.cli.exit_codes import FAILED, OK, WrongUsage
 from placet.cli.loading import add_json, add_store, store_of
+from placet.cli.terminal import shown, this_user
 from placet.fleet.audit import Head, heads, parse_heads, verify
+from placet.fleet.records import Entry, records
+from placet.ports import OPERATORS
 
 DESCRIPTION = """\
 placet audit verify   checks every log: a changed, added or reordered line is
                       found by its chain
-placet audit head     prints a line for each run, to be kept where nobody who
+placet audit head     prints a line for each log, to be kept where nobody who
                       can write to the store can write
+placet audit list     prints every decision, grant, hold, revocation and effect,
+                      with who, when, why and the digest: of all runs, of one
+                      RUN, or of «operators» (holds, and grants for all runs)
+placet audit erase    takes what an ended RUN said out of the store for good:
+                      inputs, arguments, outputs, messages, names. Its chain
+                      stays whole, and verify says who erased it and when
 
 With --head FILE, verify also finds what the chain alone cannot: a tail that
 was cut off, a log that was written anew, a run that is gone.
 """
 
+_ACTIONS = ("verify", "head", "list", "erase")
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.epilog = "verify ends with 1 when something is not whole."
-    parser.add_argument("action", choices=["verify", "head"], metavar="verify|head")
+    parser.add_argument("action", choices=list(_ACTIONS), metavar="|".join(_ACTIONS))
+    parser.add_argument("run", nargs="?", metavar="RUN", help="for list and erase: the id of a run")
     parser.add_argument("--head", metavar="FILE", help="heads that were printed and kept earlier")
+    parser.add_argument("--by", metavar="NAME", help="who erases (default: the user of this system)")
+    parser.add_argument("--reason", metavar="TEXT", help="why it is erased, for the record")
     add_store(parser)
     add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.run is not None and options.action in ("verify", "head"):
+        raise WrongUsage(f"{options.action} is about all logs: it takes no run.")
+    if options.action == "erase":
+        if options.run is None:
+            raise WrongUsage("which run? placet audit erase RUN.")
+        return asyncio.run(_erase(options))
     if options.action == "head":
         return asyncio.run(_heads(options))
+    if options.action == "list":
+        return asyncio.run(_list(options))
     try:
         kept = parse_heads(Path(options.head).read_text(encoding="utf-8")) if options.head else []
     except OSError as error:
@@ -52,19 +75,57 @@ async def _heads(options: argparse.Namespace) -> int:
     return OK
 
 
+async def _erase(options: argparse.Namespace) -> int:
+    store = store_of(options)
+    try:
+        is_new = await store.erase(options.run, by=options.by or this_user(), reason=options.reason)
+    finally:
+        await store.close()
+    if options.json:
+        print(msgspec.json.encode({"run_id": options.run, "erased": is_new}).decode())
+    else:
+        told = "is erased. Backups, sessions and forks of it are not" if is_new else "was erased before"
+        print(f"Run {options.run} {told}.")
+    return OK
+
+
+async def _list(options: argparse.Namespace) -> int:
+    store = store_of(options)
+    try:
+        async for entry in records(store, options.run):
+            print(msgspec.json.encode(entry).decode() if options.json else _told(entry))
+    finally:
+        await store.close()
+    return OK
+
+
+def _told(entry: Entry) -> str:
+    """One line for people: when, what, about what, by whom and why, and the beginning of the digest."""
+    when = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    about = entry.subject + (f" ({entry.detail})" if entry.detail else "")
+    who = f"  by {entry.by}" if entry.by is not None else ""
+    why = f": {entry.why}" if entry.why else ""
+    digest = f"  [{entry.digest[:16]}]" if entry.digest else ""
+    return f"{when}  {entry.what:<16}  {shown(about)}{shown(who)}{shown(why)}{digest}"
+
+
 async def _verify(options: argparse.Namespace, kept: list[Head]) -> int:
     store = store_of(options)
-    checked = broken = 0
+    checked = operators = broken = 0
     try:
         async for verdict in verify(store, kept):
-            checked += 1
+            operators += verdict.run_id == OPERATORS
+            checked += verdict.run_id != OPERATORS
             broken += not verdict.is_whole
             if options.json:
                 print(msgspec.json.encode(verdict).decode())
             elif not verdict.is_whole:
-                print(f"✗ {verdict.run_id}  {verdict.verdict}: {verdict.message}")
+                print(f"✗ {verdict.run_id}  {verdict.verdict}: {shown(verdict.message)}")
+            elif verdict.erased is not None:
+                print(f"· {verdict.run_id}  {shown(verdict.message)}")
     finally:
         await store.close()
     if not options.json:
-        print(f"{checked} runs checked, {broken} not whole.")
+        and_operators = " and the operators' log" if operators else ""
+        print(f"{checked} runs{and_operators} checked, {broken} not whole.")
     return FAILED if broken else OK

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import getpass
 from pathlib import Path
 
 from placet.cli.demo_folder import DemoFolder
 from placet.cli.demo_screen import DemoScreen
 from placet.cli.demo_session import DemoSession
 from placet.cli.exit_codes import INTERRUPTED, OK
-from placet.cli.terminal import is_somebody_there, this_terminal
+from placet.cli.terminal import is_somebody_there, this_terminal, this_user
 from placet.cli.verdicts import Approve, Decision, Reject, parse_specs
 
 DESCRIPTION = """\
@@ -74,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     with folder.used_alone():
         if options.reset:
             folder.clear()
-        screen = DemoScreen(DemoSession(folder, options.by or _user()), this_terminal(), for_programs=options.json)
+        screen = DemoScreen(DemoSession(folder, options.by or this_user()), this_terminal(), for_programs=options.json)
         rest = _decision_for_the_rest(options)
         try:
             screen.begin()
@@ -87,12 +85,6 @@ def run(options: argparse.Namespace) -> int:
             screen.say_how_to_go_on()
             return INTERRUPTED
     return OK
-
-
-def _user() -> str:
-    with contextlib.suppress(OSError, KeyError, ImportError):
-        return getpass.getuser()
-    return "somebody"
 
 
 def _decision_for_the_rest(options: argparse.Namespace) -> Decision | None:

@@ -28,7 +28,7 @@ class Command:
 COMMANDS = (
     Command("demo", "placet.cli.demo", "an agent works and pauses; you decide, and the run goes on"),
     Command("doctor", "placet.cli.doctor", "which waiting runs cannot go on with today's code"),
-    Command("audit", "placet.cli.audit", "check that the logs are whole"),
+    Command("audit", "placet.cli.audit", "who did what, and whether the logs are whole"),
 )
 
 DESCRIPTION = """\

@@ -66,6 +66,9 @@ class RunStory:
 
 
 def story_of(records: Iterable[e.Record]) -> RunStory:
+    records = list(records)
+    if any(isinstance(fact, e.Erased) for record in records[:1] for fact in record.facts):
+        return _erased_story(records)
     stories: dict[str, RunStory] = {ROOT: RunStory()}
     for record in records:
         for fact in record.facts:
@@ -76,6 +79,12 @@ def story_of(records: Iterable[e.Record]) -> RunStory:
             stories[path].latest = stories[ROOT].latest = record.at
             _tell(stories[path], record.at, bare)
     return stories[ROOT]
+
+
+def _erased_story(records: list[e.Record]) -> RunStory:
+    """Of a run whose data was erased: when it began, when it was last heard of, and that it is over."""
+    note = Mark(records[-1].at, "erased", "dim", "what happened in this run was erased")
+    return RunStory(began=records[0].at, latest=records[-1].at, notes=[note], has_ended=True)
 
 
 def _owner(stories: dict[str, RunStory], path: str) -> CallStory:
@@ -124,8 +133,12 @@ def _tell(story: RunStory, at: float, fact: e.PlainFact) -> None:
             | e.SessionWritten()
             | e.ContextSaved()
             | e.TurnJudged()
+            | e.HoldPlaced()
+            | e.HoldLifted()
+            | e.StandingGrantMade()
+            | e.RunErased()
         ):
-            pass  # a request shows in its answer, or in what became of it; the others are bookkeeping
+            pass  # a request shows in its answer, or in what became of it; the others are bookkeeping, or of no run
         case _:
             story.notes.append(_note(at, fact))
 
@@ -215,7 +228,8 @@ def _note(
     | e.HistoryRewritten
     | e.CancelAsked
     | e.ResumeAsked
-    | e.RunStopped,
+    | e.RunStopped
+    | e.Erased,
 ) -> Mark:
     match fact:
         case e.RunForked():
@@ -240,6 +254,8 @@ def _note(
             return Mark(fact.at, "resume", "yellow", f"{_who(fact.by)} asked for it")
         case e.RunStopped():
             return Mark(at, "stopped", "red", f"{fact.code}: {fact.message}")
+        case e.Erased():
+            return Mark(at, "erased", "dim")
         case never:
             assert_never(never)
 

@@ -7,6 +7,7 @@ cursor, hide itself or reverse its reading direction while somebody is asked abo
 from __future__ import annotations
 
 import contextlib
+import getpass
 import io
 import json
 import os
@@ -138,6 +139,13 @@ def ask(prompt: str) -> str | None:
 
 
 # -- text that fits and does not deceive -----------------------------------------------------------------------------
+
+
+def this_user() -> str:
+    """Who sits at this system, for the record."""
+    with contextlib.suppress(OSError, KeyError, ImportError):
+        return getpass.getuser()
+    return "somebody"
 
 
 def shown(text: str, *, keep_lines: bool = False) -> str:

@@ -36,6 +36,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     request: int = 0
     digest: str = ""
     decision: DecisionMade | None = None
+    proposed: str | msgspec.UnsetType = msgspec.UNSET
+    """The model's own arguments, of a call in a run; `arguments` are an edit's where an edited call fell into doubt."""
 
     @property
     def ruling(self) -> DecisionMade | None:

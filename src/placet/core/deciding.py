@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 
 from placet.codec import canonical, parse_arguments
 from placet.core.approvals import Entry, Ledger
-from placet.core.state import RunFold
+from placet.core.state import Call, RunFold
+from placet.core.table import CONCLUDABLE, RUNNABLE, Status
 from placet.errors import NotPending, RunFinished, StaleApproval
-from placet.events import AnyFact, DecisionMade, GrantMade, InChild
+from placet.events import AnyFact, CallHeld, CallInDoubt, DecisionMade, DecisionRevoked, GrantMade, InChild
 from placet.ids import path_of
 
 
@@ -118,3 +119,40 @@ def contradiction(standing: DecisionMade, late: DecisionMade) -> str:
 def spoken(decision: DecisionMade) -> str:
     when = datetime.fromtimestamp(decision.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return f"'{decision.verdict}' by {decision.by or 'somebody unnamed'} at {when}"
+
+
+def facts_to_revoke(
+    run: RunFold, local: str, number: int, by: str | None, at: float, reason: str | None
+) -> list[AnyFact]:
+    """Take the approval of a call back, and ask about it anew: under a new number, so that no copy of the old
+    approval counts. Only until the call is claimed; what cannot be taken back any more is an error that says why."""
+    entry = run.ledger.entry(local)
+    if entry is None:
+        raise not_pending(f"Call {local}", run.ledger.open_entries())
+    if number != entry.request:
+        raise StaleApproval(f"Call {local} was asked about anew since that was decided: look again.")
+    if entry.decision is None:
+        raise not_pending(f"Call {local}", run.ledger.open_entries(), "has no decision that could be revoked")
+    owner = run.find(path_of(local))
+    call = owner.calls.get(local) if owner is not None else None
+    if call is None or call.status not in RUNNABLE:
+        raise _cannot_revoke(run, call, entry.decision)
+    who = f"its approval was taken back by {by or 'somebody unnamed'}" + (f": {reason}" if reason else "")
+    asked: CallHeld | CallInDoubt
+    if call.status is Status.CLEARED:
+        asked = CallInDoubt(local, call.digest, entry.tool, entry.fingerprint, who)
+    else:
+        until, outcome = call.expires_at, call.at_expiry
+        asked = CallHeld(local, call.digest, entry.tool, entry.fingerprint, who, until, outcome)
+    path, facts = path_of(local), (DecisionRevoked(local, by, at, reason), asked)
+    return [InChild(path, fact) if path else fact for fact in facts]
+
+
+def _cannot_revoke(run: RunFold, call: Call | None, decision: DecisionMade) -> StaleApproval | RunFinished:
+    word = f"The decision about call {decision.call}, {spoken(decision)}, cannot be revoked"
+    if run.has_ended:
+        return RunFinished(f"The run has ended. {word} any more.")
+    if call is not None and call.status in CONCLUDABLE:
+        return StaleApproval(f"{word}: only an approval can, until its call begins.")
+    began = "the call is at work" if call is not None and call.status is Status.STARTED else "the call is over"
+    return StaleApproval(f"{word} any more: {began}.")

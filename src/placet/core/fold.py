@@ -153,6 +153,14 @@ def _question_escalated(run: RunFold, fact: e.QuestionEscalated) -> None:
     call.expires_at = call.at_expiry = None
 
 
+def _of_no_run(_run: RunFold, fact: e.HoldPlaced | e.HoldLifted | e.StandingGrantMade | e.RunErased) -> None:
+    raise IllegalTransition(f"{type(fact).__name__} is a fact of the operators' log, not of a run.")
+
+
+def _erased(_run: RunFold, _fact: e.Erased) -> None:
+    raise IllegalTransition("What stood here was erased: nothing follows from it any more.")
+
+
 def _run_ended(run: RunFold, fact: e.RunEnded) -> None:
     if run.open_calls:
         raise IllegalTransition("A run cannot end while a call has no output.")
@@ -357,6 +365,7 @@ def _ask_about(run: RunFold, fact: e.CallHeld | e.CallInDoubt | e.InputAsked, mo
         request=call.request,
         digest=call.digest,
         name=call.name,
+        proposed=call.arguments,
     )
     if isinstance(fact, e.InputAsked):
         before = run.ledger.entry(call.id)
@@ -392,6 +401,7 @@ def _decision_revoked(run: RunFold, fact: e.DecisionRevoked) -> None:
     call = _call(run, fact.call)
     call.status = after(call.status, Move.REVOKE, call.id)
     call.decision = None
+    call.was_revoked = True
     if call.status is Status.HELD:
         call.edited = None
     if call.status is Status.ELICITED:
@@ -511,4 +521,9 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.GrantMade: _grant_made,
     e.GrantRevoked: _grant_revoked,
     e.CallEnded: _call_ended,
+    e.HoldPlaced: _of_no_run,
+    e.HoldLifted: _of_no_run,
+    e.StandingGrantMade: _of_no_run,
+    e.RunErased: _of_no_run,
+    e.Erased: _erased,
 }

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from placet.codec import JsonObject
+from placet.core.approvals import Entry
 from placet.core.log import Line
 from placet.core.state import RunFold
 from placet.events import (
@@ -19,6 +20,7 @@ from placet.events import (
     InChild,
     InputAsked,
     PlainFact,
+    QuestionEscalated,
 )
 from placet.ids import request_id
 
@@ -27,6 +29,9 @@ RequestStatus: TypeAlias = Literal["pending", "approved", "rejected", "edited", 
 
 RequestKind: TypeAlias = Literal["approval", "in_doubt", "elicitation"]
 """May this call run? Did it happen? What does it want to know?"""
+
+Asked: TypeAlias = CallHeld | CallInDoubt | InputAsked
+"""The facts that put a question to a person."""
 
 RunStatus: TypeAlias = Literal["running", "waiting", "ended"]
 
@@ -61,6 +66,8 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     questions: dict[str, JsonObject] | None = None
     """Of an elicitation: what the call asks, by key."""
+    escalated_at: float | None = None
+    """When nobody had answered in time, and the question went to others: it waits on, without a deadline."""
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -85,22 +92,51 @@ class Reopened(msgspec.Struct, frozen=True):
     call: str
 
 
-RequestChange: TypeAlias = Opened | Closed | Reopened
+class Escalated(msgspec.Struct, frozen=True):
+    """The open question about a call has no deadline any more: others are asked."""
+
+    call: str
+    at: float
+
+
+RequestChange: TypeAlias = Opened | Closed | Reopened | Escalated
 
 
 def request_changes(run_id: str, lines: Sequence[Line], run: RunFold) -> list[RequestChange]:
     """What appending these lines does to the questions of the run, in order. `run` is the fold with the lines."""
-    return [change for line in lines for fact in line.facts for change in _changes(run_id, line.at, _bare(fact), run)]
+    facts = [(line.at, _bare(fact)) for line in lines for fact in line.facts]
+    numbers = _numbers([fact for _, fact in facts], run)
+    found: list[RequestChange] = []
+    revoked: dict[str, DecisionRevoked] = {}
+    for at, fact in facts:
+        if isinstance(fact, DecisionRevoked):
+            revoked[fact.call] = fact
+        elif isinstance(fact, Asked) and (word := revoked.pop(fact.call, None)) is not None:
+            found.append(Closed(fact.call, "closed", word.by, word.at, word.reason))
+        found += _changes(run_id, at, fact, numbers, run)
+    return found
+
+
+def _numbers(facts: Sequence[PlainFact], run: RunFold) -> Iterator[int]:
+    """The number of each question among the facts, in order. The fold knows the last one about a call; the others
+    are counted back from it."""
+    asked = [fact.call for fact in facts if isinstance(fact, Asked)]
+    for place, call in enumerate(asked):
+        entry = run.ledger.entry(call)
+        assert entry is not None, "what is asked about is in the ledger"
+        yield entry.request - asked[place + 1 :].count(call)
 
 
 def _bare(fact: PlainFact | InChild) -> PlainFact:
     return fact.fact if isinstance(fact, InChild) else fact
 
 
-def _changes(run_id: str, at: float, fact: PlainFact, run: RunFold) -> Iterator[RequestChange]:
+def _changes(run_id: str, at: float, fact: PlainFact, numbers: Iterator[int], run: RunFold) -> Iterator[RequestChange]:
     match fact:
         case CallHeld() | CallInDoubt() | InputAsked():
-            yield Opened(_row(run_id, at, fact, run))
+            yield Opened(_row(run_id, at, fact, next(numbers), run))
+        case QuestionEscalated():
+            yield Escalated(fact.call, at)
         case DecisionMade():
             yield Closed(fact.call, _STATUS_OF[fact.verdict], fact.by, fact.at, fact.reason)
         case DecisionRevoked():
@@ -114,31 +150,36 @@ def _changes(run_id: str, at: float, fact: PlainFact, run: RunFold) -> Iterator[
             pass
 
 
-_KIND_OF: dict[type[CallHeld | CallInDoubt | InputAsked], RequestKind] = {
+_KIND_OF: dict[type[Asked], RequestKind] = {
     CallHeld: "approval",
     CallInDoubt: "in_doubt",
     InputAsked: "elicitation",
 }
 
 
-def _row(run_id: str, at: float, fact: CallHeld | CallInDoubt | InputAsked, run: RunFold) -> RequestRow:
+def _row(run_id: str, at: float, fact: Asked, number: int, run: RunFold) -> RequestRow:
     entry = run.ledger.entry(fact.call)
     assert entry is not None, "what is asked about is in the ledger"
     return RequestRow(
-        id=request_id(run_id, fact.call, entry.request),
+        id=request_id(run_id, fact.call, number),
         run_id=run_id,
         call=fact.call,
-        number=entry.request,
+        number=number,
         kind=_KIND_OF[type(fact)],
         agent=entry.agent,
         tool=entry.name,
-        arguments=entry.arguments,
+        arguments=_arguments(entry, fact),
         digest=fact.digest,
         created_at=at,
         why=None if isinstance(fact, InputAsked) else fact.why,
         expires_at=None if isinstance(fact, CallInDoubt) else fact.expires_at,
         questions=fact.questions if isinstance(fact, InputAsked) else None,
     )
+
+
+def _arguments(entry: Entry, fact: Asked) -> str:
+    """What the question is about: the model's own arguments, or, in doubt, those that ran."""
+    return entry.proposed if isinstance(fact, CallHeld) and isinstance(entry.proposed, str) else entry.arguments
 
 
 def run_status(run: RunFold) -> RunStatus:

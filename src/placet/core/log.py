@@ -19,6 +19,7 @@ from placet.events import (
     CallsAllowed,
     CallsDeferred,
     CallsStarted,
+    Erased,
     InChild,
     Record,
     RequestSent,
@@ -40,21 +41,24 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Log:
-    """The lines of one run, from the first to the last that this holder knows."""
+    """The lines of one run, from the first (or, of a holder that needs only the end, from `start`) to the last that
+    this holder knows."""
 
-    __slots__ = ("head", "key", "lines", "run_id")
+    __slots__ = ("head", "key", "lines", "run_id", "start")
 
-    def __init__(self, run_id: str, key: bytes, head: bytes = b"", lines: Sequence[bytes] = ()) -> None:
+    def __init__(self, run_id: str, key: bytes, head: bytes = b"", lines: Sequence[bytes] = (), start: int = 0) -> None:
         self.run_id = run_id
         self.key = key
         self.head = head
         self.lines = list(lines)
+        self.start = start
+        """How many lines stand before those that are held here."""
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return self.start + len(self.lines)
 
     def copy(self) -> Log:
-        return Log(self.run_id, self.key, self.head, self.lines)
+        return Log(self.run_id, self.key, self.head, self.lines, self.start)
 
     def next_line(self, at: float, facts: Sequence[AnyFact]) -> Line:
         """The line that would hold these facts after the last one."""
@@ -87,18 +91,70 @@ class Log:
             walker.adopt(text)
         return walker.head == self.head
 
+    @property
+    def is_erased(self) -> bool:
+        """Whether what the facts said is gone. Then nothing can be made of the log but its chain."""
+        return not self.start and bool(self.lines) and tells_nothing(read_line(self.lines[0]))
+
+    def erased(self) -> Log:
+        """The same log without what its facts said: each gives way to its salted digest, and the key of the salts
+        goes too. The chain is the same, head and all."""
+        lines = [self._line_erased(position, text) for position, text in enumerate(self.lines)]
+        return Log(self.run_id, b"", self.head, lines)
+
+    def _line_erased(self, position: int, text: bytes) -> bytes:
+        record, parts = read_line(text), _parts_of(text)
+        kept = [
+            fact if _is_open(said) else encode(Erased(self._leaf(position, index, fact).hex(), _kind_of(said)))
+            for index, (said, fact) in enumerate(zip(record.facts, parts.facts, strict=True))
+        ]
+        return b"[" + parts.at + b",[" + b",".join(kept) + b"]]"
+
     def _head_after(self, at: bytes, facts: Sequence[AnyFact], texts: Sequence[bytes]) -> bytes:
         chain = hashlib.blake2b(self.head, digest_size=32)
         chain.update(at)
-        position = len(self.lines)
+        position = len(self)
         for index, (fact, text) in enumerate(zip(facts, texts, strict=True)):
-            bare = fact.fact if isinstance(fact, InChild) else fact
-            chain.update(b"|" + (text if isinstance(bare, _WITHOUT_PAYLOAD) else self._leaf(position, index, text)))
+            chain.update(b"|" + self._in_chain(position, index, fact, text))
         return chain.digest()
+
+    def _in_chain(self, position: int, index: int, fact: AnyFact, text: bytes) -> bytes:
+        if isinstance(fact, Erased):
+            return _digest_of(fact)
+        return text if _is_open(fact) else self._leaf(position, index, text)
 
     def _leaf(self, position: int, index: int, text: bytes) -> bytes:
         salt = hashlib.blake2b(b"%d.%d" % (position, index), key=self.key, digest_size=16).digest()
         return hashlib.blake2b(text, key=salt, digest_size=32).digest()
+
+
+def tells_nothing(first: Record) -> bool:
+    """Whether a log that begins so was erased."""
+    return any(isinstance(fact, Erased) for fact in first.facts)
+
+
+def _is_open(fact: AnyFact) -> bool:
+    """Whether a fact is in the chain as it stands, since it carries nobody's data (or does not any more)."""
+    return isinstance(fact, Erased) or isinstance(_bare(fact), _WITHOUT_PAYLOAD)
+
+
+def _bare(fact: AnyFact) -> AnyFact:
+    return fact.fact if isinstance(fact, InChild) else fact
+
+
+def _kind_of(fact: AnyFact) -> str:
+    return str(type(_bare(fact)).__struct_config__.tag)
+
+
+def _digest_of(fact: Erased) -> bytes:
+    """The digest of an erased fact. Any other length could pass for something else in the chain."""
+    try:
+        digest = bytes.fromhex(fact.digest)
+    except ValueError as error:
+        raise StateRefused(f"The digest of an erased fact cannot be read ({error}): it was altered.") from error
+    if len(digest) != 32:
+        raise StateRefused("The digest of an erased fact is not one: it was altered.")
+    return digest
 
 
 class _Parts(msgspec.Struct, frozen=True, array_like=True):

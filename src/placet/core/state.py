@@ -46,6 +46,7 @@ class Call:
         "server",
         "started_in",
         "status",
+        "was_revoked",
         "why",
     )  # fmt: skip
 
@@ -78,6 +79,8 @@ class Call:
         self.answers: dict[str, JsonObject] | None = None
         """What the body is told of them. They stay when the call falls into doubt: to run it again is to say the
         same again."""
+        self.was_revoked = False
+        """A person took an approval of it back: from then on only a person decides about it, and no grant does."""
         self.attempts = 0
         self.started_in: str | None = None
         """The run in which it was first started, where that is one that this run was forked from."""
@@ -92,7 +95,7 @@ class Call:
         twin.server = self.server
         twin.request, twin.digest, twin.why = self.request, self.digest, self.why
         twin.expires_at, twin.at_expiry, twin.decision = self.expires_at, self.at_expiry, self.decision
-        twin.edited, twin.questions = self.edited, self.questions
+        twin.edited, twin.questions, twin.was_revoked = self.edited, self.questions, self.was_revoked
         twin.asked_state, twin.answers = self.asked_state, self.answers
         twin.attempts, twin.started_in = self.attempts, self.started_in
         twin.outcome, twin.output = self.outcome, self.output

@@ -19,7 +19,7 @@ from placet.agent_graph import AgentGraph
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.codec import Json, JsonObject, parse_arguments
 from placet.context import RunContextWrapper
-from placet.core.deciding import facts_to_append, not_pending
+from placet.core.deciding import facts_to_append, facts_to_revoke, not_pending
 from placet.core.fold import fold
 from placet.core.index import RequestKind, RequestRow, RequestStatus, RunStatus
 from placet.core.log import Log, read_line
@@ -34,10 +34,11 @@ from placet.errors import (
     StoreError,
     UserError,
 )
-from placet.events import AnyFact, CancelAsked, GrantMade, InChild, ResumeAsked, RunStarted, Verdict
+from placet.events import AnyFact, CancelAsked, GrantMade, HoldKind, InChild, ResumeAsked, RunStarted, Verdict
 from placet.fleet.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.fleet.embedded import EmbeddedEngine
 from placet.ids import path_of
+from placet.ids import request_id as next_request_id
 from placet.ports import DeskStore, Engine, Hold, Page, RequestQuery, RunQuery, RunRow
 from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.run_state import as_input, new_log
@@ -70,6 +71,8 @@ class DeskRequest(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     questions: dict[str, JsonObject] | None = None
     """Of an elicitation: what the running call wants to know, by key. `respond` answers."""
+    escalated_at: float | None = None
+    """When nobody had answered in time, and the question went to others."""
 
 
 class DeskRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +88,8 @@ class DeskRun(msgspec.Struct, frozen=True, kw_only=True):
     started_by: str | None = None
     stopped: str | None = None
     is_parked: bool = False
+    erased_at: float | None = None
+    """When what it said was erased."""
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,6 +224,14 @@ class Desk:
 
     async def delete(self, run_id: str) -> bool:
         return await self.store.delete(run_id)
+
+    async def erase(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
+        """Take what an ended run said out of the store for good: inputs, arguments, outputs, messages, names.
+
+        Its log stays, as a chain that still verifies, and the operators' log says who erased it, when and why. False:
+        it was erased before. A run that has not ended is refused.
+        """
+        return await self.store.erase(run_id, by=by, at=self._now(), reason=reason)
 
     async def purge(self, ended_before: float) -> int:
         """Forget runs that ended before that time; how many."""
@@ -356,6 +369,20 @@ class Desk:
         if call.expires_at <= self._now() and run.ledger.is_open(row.call):
             raise StaleApproval(f"Request {row.id} was to be decided by {call.expires_at:.0f} (epoch): it is too late.")
 
+    async def revoke(self, request_id: str, *, by: str | None = None, reason: str | None = None) -> DeskRequest:
+        """Take an approval back, until its call begins: the call is asked about anew, and no grant decides it.
+
+        Returns the new question. Once the call has begun it is StaleApproval: what has happened has happened.
+        """
+        row = await self._request_row(request_id)
+        asked = next_request_id(row.run_id, row.call, row.number + 1)
+
+        def take_back(_log: Log, run: RunFold) -> list[AnyFact]:
+            return facts_to_revoke(run, row.call, row.number, by, self._now(), reason)
+
+        await self._append(row.run_id, take_back)
+        return await self.request(asked)
+
     async def decide_many(self, decisions: Sequence[Mapping[str, Any]]) -> list[DeskRequest | Exception]:
         """Several decisions, each with its own outcome: the request as it stands then, or the error."""
 
@@ -378,19 +405,21 @@ class Desk:
         """Standing decisions that reach beyond one run."""
         return await self.store.grants()
 
-    async def revoke_grant(self, grant_id: str) -> bool:
-        return await self.store.revoke_grant(grant_id)
+    async def revoke_grant(self, grant_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
+        """Whether there was such a grant. What it has decided stays decided."""
+        return await self.store.revoke_grant(grant_id, by=by, at=self._now(), reason=reason)
 
-    async def hold(
-        self, kind: Literal["run", "agent", "tool"], name: str, *, by: str | None = None, reason: str | None = None
-    ) -> None:
+    async def hold(self, kind: HoldKind, name: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Nothing that this covers starts from now on, approved or not, until `release_hold`."""
         if kind not in ("run", "agent", "tool"):
             raise UserError(f"A run, an agent or a tool can be held, not a {kind!r}.")
         await self.store.put_hold(Hold(kind=kind, name=name, by=by, at=self._now(), reason=reason))
 
-    async def release_hold(self, kind: Literal["run", "agent", "tool"], name: str) -> bool:
-        was_held = await self.store.remove_hold(kind, name)
+    async def release_hold(
+        self, kind: HoldKind, name: str, *, by: str | None = None, reason: str | None = None
+    ) -> bool:
+        """Whether it was held."""
+        was_held = await self.store.remove_hold(kind, name, by=by, at=self._now(), reason=reason)
         await self._engine.enqueue("")
         return was_held
 
@@ -469,6 +498,7 @@ def _shown(row: RunRow) -> DeskRun:
         started_by=row.started_by,
         stopped=row.stopped,
         is_parked=row.is_parked,
+        erased_at=row.erased_at,
     )
 
 
@@ -490,4 +520,5 @@ def _asked(row: RequestRow) -> DeskRequest:
         decided_at=row.decided_at,
         reason=row.reason,
         questions=row.questions,
+        escalated_at=row.escalated_at,
     )

@@ -8,13 +8,15 @@ forger does not reach.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
-from placet.core.log import Log
+from placet.core.log import Log, read_lines
 from placet.errors import PlacetError, UserError
-from placet.ports import DeskStore, RunQuery
+from placet.events import Erased, RunErased
+from placet.ports import OPERATORS, DeskStore, RunQuery
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -30,8 +32,10 @@ class Head(msgspec.Struct, frozen=True):
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
-    verdict: Literal["whole", "altered", "unreadable", "cut", "rewritten", "missing"]
+    verdict: Literal["whole", "altered", "unreadable", "cut", "rewritten", "missing", "restored"]
     message: str = ""
+    erased: RunErased | None = None
+    """Who erased what the run said, when and why: its chain is whole without it."""
 
     @property
     def is_whole(self) -> bool:
@@ -52,33 +56,79 @@ def parse_heads(text: str) -> list[Head]:
 
 
 async def heads(store: DeskStore) -> AsyncIterator[Head]:
-    async for run_id in _run_ids(store):
+    """Of the operators' log, if there is anything in it, and of every run's."""
+    log = await store.operators_log()
+    if len(log):
+        yield Head(OPERATORS, len(log), log.head.hex())
+    async for run_id in run_ids(store):
         stored = await store.load(run_id)
         if stored is not None:
             yield Head(run_id, stored.length, stored.head.hex())
 
 
 async def verify(store: DeskStore, kept: Iterable[Head] = ()) -> AsyncIterator[Verdict]:
-    """Check every run in the store, and every head that was kept."""
+    """Check the operators' log, every run in the store, and every head that was kept."""
     by_run: dict[str, list[Head]] = {}
     for head in kept:
         by_run.setdefault(head.run_id, []).append(head)
-    async for run_id in _run_ids(store):
-        yield await _verdict(store, run_id, by_run.pop(run_id, []))
+    of_operators, erasures = await _operators(store, by_run.pop(OPERATORS, []))
+    if of_operators is not None:
+        yield of_operators
+    async for run_id in run_ids(store):
+        yield await _verdict(store, run_id, by_run.pop(run_id, []), erasures.get(run_id))
     for run_id in by_run:
         yield Verdict(run_id=run_id, verdict="missing", message="a head of it was kept, and the run is gone")
 
 
-async def _verdict(store: DeskStore, run_id: str, kept: list[Head]) -> Verdict:
+async def _operators(store: DeskStore, kept: list[Head]) -> tuple[Verdict | None, dict[str, RunErased]]:
+    """The verdict on the operators' log (None: there is none, and nothing says that there was), and what it says was
+    erased."""
+    try:
+        log = await store.operators_log()
+        facts = [fact for record in read_lines(log.lines) for fact in record.facts]
+        verdict = _verdict_on(log, kept) if len(log) or kept else None
+    except PlacetError as error:
+        return Verdict(run_id=OPERATORS, verdict="unreadable", message=str(error)), {}
+    return verdict, {fact.run: fact for fact in facts if isinstance(fact, RunErased)}
+
+
+async def _verdict(store: DeskStore, run_id: str, kept: list[Head], erasure: RunErased | None) -> Verdict:
     try:
         stored = await store.load(run_id)
         log = stored.log if stored is not None else None
         if log is None:
             return Verdict(run_id=run_id, verdict="unreadable", message="its log is not there")
-        if not log.verify():
-            return Verdict(run_id=run_id, verdict="altered", message="its lines do not give the head that is stored")
+        verdict = _verdict_on(log, kept)
+        return _with_erasure(verdict, log, erasure) if verdict.is_whole else verdict
     except PlacetError as error:
         return Verdict(run_id=run_id, verdict="unreadable", message=str(error))
+
+
+def _with_erasure(verdict: Verdict, log: Log, erasure: RunErased | None) -> Verdict:
+    """A whole log that was erased says by whom; one that was erased by nobody, or is back, is not whole."""
+    is_erased = any(isinstance(fact, Erased) for record in read_lines(log.lines) for fact in record.facts)
+    if erasure is None:
+        if not is_erased:
+            return verdict
+        message = "what its facts said was taken out, and the operators' log knows of no erasure"
+        return Verdict(run_id=log.run_id, verdict="altered", message=message)
+    if (erasure.length, erasure.head) != (len(log), log.head.hex()):
+        return Verdict(run_id=log.run_id, verdict="rewritten", message="it is not the log that was erased")
+    message = f"erased by {erasure.by or 'somebody unnamed'} at {_when(erasure.at)}"
+    if not is_erased:
+        message += ", and its data is back: was a backup restored? Erase it again"
+        return Verdict(run_id=log.run_id, verdict="restored", message=message, erased=erasure)
+    return Verdict(run_id=log.run_id, verdict="whole", message=message, erased=erasure)
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _verdict_on(log: Log, kept: list[Head]) -> Verdict:
+    run_id = log.run_id
+    if not log.verify():
+        return Verdict(run_id=run_id, verdict="altered", message="its lines do not give the head that is stored")
     for head in kept:
         if len(log) < head.length:
             return Verdict(run_id=run_id, verdict="cut", message=f"it had {head.length} lines and has {len(log)}")
@@ -95,7 +145,8 @@ def head_at(log: Log, length: int) -> bytes:
     return walker.head
 
 
-async def _run_ids(store: DeskStore) -> AsyncIterator[str]:
+async def run_ids(store: DeskStore) -> AsyncIterator[str]:
+    """All runs in the store, newest first."""
     cursor: str | None = None
     while True:
         page = await store.runs(RunQuery(cursor=cursor, limit=200))

@@ -204,11 +204,11 @@ def digest_of_asking(run: RunFold, call: Call, tool: Tool, questions: dict[str, 
 async def decide_by_grants(frame: Frame) -> None:
     """Let standing decisions decide what waits, here and in nested runs.
 
-    Each use is a decision of its own in the log.
+    Each use is a decision of its own in the log. A call whose approval a person took back is left to people.
     """
     root = frame.journal.run
     for run in list(root.family()):
-        waiting = [call for call in run.calls.values() if call.status is Status.HELD]
+        waiting = [call for call in run.calls.values() if call.status is Status.HELD and not call.was_revoked]
         if not waiting:
             continue
         standing = list(await frame.journal.store.standing_grants(run.response_agent))

@@ -15,9 +15,9 @@ from typing import NoReturn
 from placet.clock import Clock
 from placet.core.deciding import facts_to_append
 from placet.core.fold import apply, fold
-from placet.core.log import Line, Log, read_lines
+from placet.core.log import Line, Log, read_lines, tells_nothing
 from placet.core.state import RunFold
-from placet.errors import IllegalTransition, LimitExceeded, PositionConflict, RunConflict
+from placet.errors import IllegalTransition, LimitExceeded, PositionConflict, RunConflict, RunFinished
 from placet.events import (
     AgentChanged,
     AnyFact,
@@ -240,8 +240,11 @@ def _bare(fact: AnyFact) -> PlainFact:
 
 
 def fold_log(log: Log) -> RunFold:
-    """The fold of a whole log."""
+    """The fold of a whole log; RunFinished for one that was erased."""
+    records = read_lines(log.lines)
+    if records and tells_nothing(records[0]):
+        raise RunFinished(f"Run {log.run_id} has ended, and its data was erased: nothing of it is left to show.")
     run = RunFold()
-    for record in read_lines(log.lines):
+    for record in records:
         fold(record.facts, into=run)
     return run

@@ -16,7 +16,7 @@ from placet.core.log import Log, read_line
 from placet.core.state import RunFold
 from placet.decisions import BY_HAND
 from placet.errors import RunConflict, RunFinished
-from placet.events import DecisionMade, GrantMade, InputAdded, RunCancelled, RunEnded, RunStarted
+from placet.events import DecisionMade, Erased, GrantMade, InputAdded, RunCancelled, RunEnded, RunStarted
 from placet.ports import Lease, Store, StoredRun
 from placet.run_config import RunConfig
 from placet.run_state import RunState
@@ -87,7 +87,7 @@ def new_words(state: RunState[Any]) -> tuple[DecisionMade | GrantMade, ...]:
 def _ends(log: Log) -> bool:
     """Whether the log's last line ends the run: nothing can follow that, so no other line has to be read."""
     last = read_line(log.lines[-1]).facts if log.lines else ()
-    return any(isinstance(fact, RunEnded | RunCancelled) for fact in last)
+    return any(isinstance(fact, RunEnded | RunCancelled | Erased) for fact in last)  # only ended runs are erased
 
 
 def ended_run(stored: StoredRun, state: RunState[Any]) -> RunFold | None:

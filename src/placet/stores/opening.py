@@ -19,6 +19,8 @@ _KNOWN = "sqlite:///file.db, sqlite:////absolute/file.db, sqlite://:memory:, pos
 
 def open_store(url: str, *, lease_ttl: float = DEFAULT_TTL, clock: Clock = SYSTEM_CLOCK) -> SQLiteStore | PostgresStore:
     """The store behind a URL, not yet connected: the first use does that, or `async with`."""
+    if not isinstance(url, str):
+        raise UserError(f"A store is named by the text of a URL, not by a {type(url).__name__}. There are: {_KNOWN}.")
     scheme, separator, rest = url.partition("://")
     match scheme if separator else "":
         case "sqlite":

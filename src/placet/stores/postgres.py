@@ -21,21 +21,25 @@ import psycopg
 
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.codec import encode
-from placet.core.index import Closed, Opened, Reopened, RequestChange, RequestRow
+from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange, RequestRow
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
-from placet.events import GrantMade, GrantRevoked
+from placet.events import AnyFact, GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased
 from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
 from placet.stores.news import Bell
+from placet.stores.operators import placed, whole_log
 from placet.stores.ownership import driven_by, new_owner, pause_after_giving_up, taken_over
 from placet.stores.postgres_connections import SQL, TEXTS, Connection, Connections, connect
+from placet.stores.postgres_erasing import erase
+from placet.stores.postgres_operators import audited, write_grants
 from placet.stores.queries import Migration
 from placet.stores.rows import (
     after_cursor,
     check_limit,
+    check_status,
     checked,
     closing_text,
     page_of,
@@ -183,7 +187,14 @@ class PostgresStore:
         given = _parameters(append)
 
         async def work(db: Connection, tried: bool) -> Row | None:
-            return await (await db.execute(SQL["append"], given | {"again": tried})).fetchone()
+            if not append.grants:
+                return await (await db.execute(SQL["append"], given | {"again": tried})).fetchone()
+            async with db.transaction() as transaction:
+                await write_grants(db, append.run_id, append.at, append.grants)
+                row = await (await db.execute(SQL["append"], given | {"again": tried})).fetchone()
+                if row is None or row[0] != "done":
+                    raise psycopg.Rollback(transaction)
+            return row
 
         opened = self._open()
         row = await opened.connections.do(work)
@@ -210,15 +221,37 @@ class PostgresStore:
     async def grants(self) -> list[GrantMade]:
         return [read_grant(data) for (data,) in await self._rows("all_grants")]
 
-    async def revoke_grant(self, grant_id: str) -> bool:
-        return await self._value("revoke_grant", {"id": grant_id}) is not None
+    async def revoke_grant(
+        self, grant_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        revoked = GrantRevoked(grant_id, by, self._clock.now() if at is None else at, reason)
+        return await self._audited(revoked.at, revoked, "revoke_grant", {"id": grant_id})
 
     async def put_hold(self, hold: Hold) -> None:
         given = {"kind": hold.kind, "name": hold.name, "by": hold.by, "at": hold.at, "reason": hold.reason}
-        await self._rows("put_hold", given)
+        await self._audited(hold.at, placed(hold), "put_hold", given)
 
-    async def remove_hold(self, kind: str, name: str) -> bool:
-        return bool(await self._value("remove_hold", {"kind": kind, "name": name}))
+    async def remove_hold(
+        self, kind: HoldKind, name: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        lifted = HoldLifted(kind, name, by, self._clock.now() if at is None else at, reason)
+        return await self._audited(lifted.at, lifted, "remove_hold", {"kind": kind, "name": name})
+
+    async def _audited(self, at: float, fact: AnyFact, name: str, given: Mapping[str, object]) -> bool:
+        """Do what a statement says and write it into the operators' log; the statement's value says whether there was
+        anything to do."""
+
+        async def work(db: Connection, tried: bool) -> bool:
+            async def act() -> bool:
+                row = await (await db.execute(SQL[name], given)).fetchone()
+                return row is not None and bool(row[0])
+
+            return await audited(db, tried, at, fact, act)
+
+        return await self._open().connections.do(work)
+
+    async def operators_log(self) -> Log:
+        return whole_log(await self._rows("operators_log"))
 
     async def holds(self) -> list[Hold]:
         rows = await self._rows("holds")
@@ -227,18 +260,20 @@ class PostgresStore:
     # -- lists ------------------------------------------------------------------------------------------------------
 
     async def requests(self, query: RequestQuery) -> Page[RequestRow]:
+        check_status(query.status, "request")
         limit = check_limit(query.limit)
         given = {"after": after_cursor(query.cursor, 0), "limit": limit + 1, "run_id": query.run_id}
         name = "requests" if query.run_id is None else "requests_of_run"
         sql = _filtered(name, given, {"status": query.status, "agent": query.agent, "tool": query.tool})
         rows = await self._rows(name, given, sql)
-        return page_of(rows, limit, lambda row: int(row[0]), lambda row: read_request(row[1], row[2], row[3]))
+        return page_of(rows, limit, lambda row: int(row[0]), lambda row: read_request(*row[1:]))
 
     async def request(self, request_id: str) -> RequestRow | None:
         row = await self._row("request", {"id": request_id})
-        return read_request(row[0], row[1], row[2]) if row is not None else None
+        return read_request(*row) if row is not None else None
 
     async def runs(self, query: RunQuery) -> Page[RunRow]:
+        check_status(query.status, "run")
         limit = check_limit(query.limit)
         given: dict[str, object] = {"before": after_cursor(query.cursor, 2**62), "limit": limit + 1}
         sql = _filtered("runs", given, {"status": query.status, "agent": query.agent})
@@ -280,6 +315,12 @@ class PostgresStore:
             rung.cancel()
 
     # -- forgetting -------------------------------------------------------------------------------------------------
+
+    async def erase(
+        self, run_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        wanted = RunErased(run_id, by, self._clock.now() if at is None else at, reason, 0, "")
+        return await self._open().connections.do(lambda db, tried: erase(db, tried, wanted))
 
     async def delete(self, run_id: str) -> bool:
         row = await self._row("delete", {"run_id": run_id})
@@ -447,6 +488,8 @@ def _change(change: RequestChange) -> dict[str, object]:
             return {"op": "close", "call": change.call, "status": change.status, "closing": closing_text(change)}
         case Reopened(call):
             return {"op": "reopen", "call": call}
+        case Escalated():
+            return {"op": "escalate", "call": change.call, "at": change.at}
         case never:
             assert_never(never)
 

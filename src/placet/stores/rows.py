@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, get_args
 
 import msgspec
 
 from placet.codec import encode
-from placet.core.index import Closed, RequestRow, RequestStatus
+from placet.core.index import Closed, RequestRow, RequestStatus, RunStatus
 from placet.errors import StoreError, UserError
 from placet.events import Fact, GrantMade
 from placet.ports import Page, RunRow
@@ -40,7 +40,13 @@ def closing_text(change: Closed) -> str:
     return encode(Closing(change.by, change.at, change.reason)).decode()
 
 
-def read_request(data: str, status: RequestStatus, closing: str | None) -> RequestRow:
+def read_closing(closing: str) -> Closing:
+    return _closing_decoder.decode(closing)
+
+
+def read_request(
+    data: str, status: RequestStatus, closing: str | None, escalated_at: float | None = None
+) -> RequestRow:
     try:
         row = _request_decoder.decode(data)
         end = _closing_decoder.decode(closing) if closing is not None else Closing(None, None, None)
@@ -48,7 +54,15 @@ def read_request(data: str, status: RequestStatus, closing: str | None) -> Reque
         raise StoreError(
             f"A stored request cannot be read ({error}): it was altered, or written by newer code."
         ) from error
-    return msgspec.structs.replace(row, status=status, decided_by=end.by, decided_at=end.at, reason=end.reason)
+    return msgspec.structs.replace(
+        row,
+        status=status,
+        decided_by=end.by,
+        decided_at=end.at,
+        reason=end.reason,
+        escalated_at=escalated_at,
+        expires_at=row.expires_at if escalated_at is None else None,
+    )
 
 
 def read_grant(data: str) -> GrantMade:
@@ -79,12 +93,12 @@ def _damaged(run_id: str, position: int) -> StoreError:
 
 RunColumns: TypeAlias = tuple[Any, ...]  # Any: msgspec checks each of them
 """number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
-is_driven, has_news, takeovers, is_parked, wake_at"""
+is_driven, has_news, takeovers, is_parked, wake_at, erased_at"""
 
 
 def read_run(columns: RunColumns) -> RunRow:
     _, run_id, agent, status, created_at, updated_at, length, turn, session, output, stopped, by, *rest = columns
-    is_driven, has_news, takeovers, is_parked, wake_at = rest
+    is_driven, has_news, takeovers, is_parked, wake_at, erased_at = rest
     try:
         return msgspec.convert(
             {
@@ -104,6 +118,7 @@ def read_run(columns: RunColumns) -> RunRow:
                 "takeovers": takeovers,
                 "is_parked": bool(is_parked),
                 "wake_at": wake_at,
+                "erased_at": erased_at,
             },
             RunRow,
         )
@@ -126,6 +141,13 @@ def after_cursor(cursor: str | None, default: int) -> int:
     if prefix != "after" or not number.isascii() or not number.isdigit() or len(number) > 18:
         raise UserError(f"{cursor!r} is not a cursor of this store: pass the one that came with a page.")
     return int(number)
+
+
+def check_status(status: RequestStatus | RunStatus | None, of: str) -> None:
+    """Refuse a status that no row can have: a filter with it would only ever find nothing."""
+    known: tuple[str, ...] = get_args(RunStatus if of == "run" else RequestStatus)
+    if status is not None and status not in known:
+        raise UserError(f"A {of} is {', '.join(known[:-1])} or {known[-1]}, never {status!r}: ask for one of these.")
 
 
 def check_limit(limit: int) -> int:

@@ -23,17 +23,19 @@ from placet.core.index import RequestRow
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
-from placet.events import GrantMade
+from placet.events import GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased
 from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
-from placet.stores import sqlite_writes
+from placet.stores import sqlite_erasing, sqlite_writes
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
 from placet.stores.news import Bell
+from placet.stores.operators import whole_log
 from placet.stores.ownership import new_owner
 from placet.stores.queries import Migration
 from placet.stores.rows import (
     after_cursor,
     check_limit,
+    check_status,
     checked,
     page_of,
     read_grant,
@@ -172,15 +174,23 @@ class SQLiteStore:
         rows = await self._read(lambda db: db.execute(SQL["all_grants"]).fetchall())
         return [read_grant(data) for (data,) in rows]
 
-    async def revoke_grant(self, grant_id: str) -> bool:
-        return await self._write(lambda db: db.execute(SQL["revoke_grant"], (grant_id,)).rowcount > 0)
+    async def revoke_grant(
+        self, grant_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        revoked = GrantRevoked(grant_id, by, self._clock.now() if at is None else at, reason)
+        return await self._write(lambda db: sqlite_writes.revoke_grant(db, revoked))
 
     async def put_hold(self, hold: Hold) -> None:
-        row = (hold.kind, hold.name, hold.by, hold.at, hold.reason)
-        await self._write(lambda db: db.execute(SQL["put_hold"], row).rowcount)
+        await self._write(lambda db: sqlite_writes.put_hold(db, hold))
 
-    async def remove_hold(self, kind: str, name: str) -> bool:
-        return await self._write(lambda db: sqlite_writes.remove_hold(db, kind, name))
+    async def remove_hold(
+        self, kind: HoldKind, name: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        lifted = HoldLifted(kind, name, by, self._clock.now() if at is None else at, reason)
+        return await self._write(lambda db: sqlite_writes.remove_hold(db, lifted))
+
+    async def operators_log(self) -> Log:
+        return whole_log(await self._read(lambda db: db.execute(SQL["operators_log"]).fetchall()))
 
     async def holds(self) -> list[Hold]:
         rows = await self._read(lambda db: db.execute(SQL["holds"]).fetchall())
@@ -189,6 +199,7 @@ class SQLiteStore:
     # -- lists ------------------------------------------------------------------------------------------------------
 
     async def requests(self, query: RequestQuery) -> Page[RequestRow]:
+        check_status(query.status, "request")
         limit = check_limit(query.limit)
         given = {"after": after_cursor(query.cursor, 0), "limit": limit + 1, "run_id": query.run_id}
         name = "requests" if query.run_id is None else "requests_of_run"
@@ -201,6 +212,7 @@ class SQLiteStore:
         return read_request(*row) if row is not None else None
 
     async def runs(self, query: RunQuery) -> Page[RunRow]:
+        check_status(query.status, "run")
         limit = check_limit(query.limit)
         given = {"before": after_cursor(query.cursor, 2**62), "limit": limit + 1, "now": time.time()}
         sql = _filtered("runs", given, {"status": query.status, "agent": query.agent})
@@ -244,6 +256,15 @@ class SQLiteStore:
             rung.cancel()
 
     # -- forgetting -------------------------------------------------------------------------------------------------
+
+    async def erase(
+        self, run_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        wanted = RunErased(run_id, by, self._clock.now() if at is None else at, reason, 0, "")
+        is_done = await self._write(lambda db: sqlite_erasing.erase(db, wanted))
+        if is_done and not self._file.is_memory:
+            await asyncio.to_thread(sqlite_erasing.empty_the_wal, self._file)
+        return is_done
 
     async def delete(self, run_id: str) -> bool:
         return await self._write(lambda db: sqlite_writes.delete(db, run_id))

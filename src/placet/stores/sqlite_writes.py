@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Sequence
 from typing import assert_never
 
-from placet.core.index import Closed, Opened, Reopened, RequestChange
-from placet.events import GrantMade
-from placet.ports import Lease
+from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange
+from placet.events import AnyFact, GrantMade, GrantRevoked, HoldLifted, StandingGrantMade
+from placet.ports import Hold, Lease
+from placet.stores.operators import checksum_of, log_at, placed
 from placet.stores.ownership import driven_by, pause_after_giving_up, taken_over
 from placet.stores.rows import closing_text, text_of
 from placet.stores.sqlite_files import SQL
@@ -35,11 +37,29 @@ def append(db: sqlite3.Connection, given: Append) -> None:
     db.execute(SQL["advance"], _row_of(given, number))
     for change in given.changes:
         _change_requests(db, number, change)
+    if given.grants:
+        _change_grants(db, given)
+
+
+def _change_grants(db: sqlite3.Connection, given: Append) -> None:
+    news: list[AnyFact] = []
     for fact in given.grants:
         if isinstance(fact, GrantMade):
-            db.execute(SQL["keep_grant"], (fact.id, fact.agent, text_of(fact)))
-        else:
-            db.execute(SQL["revoke_grant"], (fact.id,))
+            row = (fact.id, fact.agent, text_of(fact))
+            if db.execute(SQL["keep_grant"], row).rowcount:  # a fork repeats the grants of its origin
+                news.append(StandingGrantMade(given.run_id, fact))
+        elif db.execute(SQL["revoke_grant"], (fact.id,)).rowcount:
+            news.append(fact)
+    if news:
+        note_operators(db, given.at, news)
+
+
+def note_operators(db: sqlite3.Connection, at: float, facts: Sequence[AnyFact]) -> None:
+    """Write into the operators' log what this transaction does."""
+    log = log_at(*db.execute(SQL["operators_place"]).fetchone())
+    line = log.next_line(at, facts)
+    db.execute(SQL["operators_line"], (len(log), line.text, checksum_of(line)))
+    db.execute(SQL["operators_advance"], (len(log) + 1, line.head, log.key))
 
 
 def _row_of(given: Append, number: int) -> dict[str, object]:
@@ -72,6 +92,8 @@ def _change_requests(db: sqlite3.Connection, run: int, change: RequestChange) ->
             db.execute(SQL["close_request"], (change.status, closing_text(change), run, change.call))
         case Reopened(call):
             db.execute(SQL["reopen_request"], (run, call))
+        case Escalated():
+            db.execute(SQL["escalate_request"], (change.at, run, change.call))
         case never:
             assert_never(never)
 
@@ -125,13 +147,27 @@ def use_grant(db: sqlite3.Connection, grant: GrantMade, call_id: str) -> bool:
     return True
 
 
-def remove_hold(db: sqlite3.Connection, kind: str, name: str) -> bool:
-    was_there = db.execute(SQL["remove_hold"], (kind, name)).rowcount > 0
-    if was_there and kind == "run":
-        db.execute(SQL["wake_held_run"], (time.time(), name))
-    elif was_there:
+def put_hold(db: sqlite3.Connection, hold: Hold) -> None:
+    db.execute(SQL["put_hold"], (hold.kind, hold.name, hold.by, hold.at, hold.reason))
+    note_operators(db, hold.at, [placed(hold)])
+
+
+def remove_hold(db: sqlite3.Connection, lifted: HoldLifted) -> bool:
+    if not db.execute(SQL["remove_hold"], (lifted.kind, lifted.name)).rowcount:
+        return False
+    if lifted.kind == "run":
+        db.execute(SQL["wake_held_run"], (time.time(), lifted.name))
+    else:
         db.execute(SQL["wake_all_held"], (time.time(),))
-    return was_there
+    note_operators(db, lifted.at, [lifted])
+    return True
+
+
+def revoke_grant(db: sqlite3.Connection, revoked: GrantRevoked) -> bool:
+    if not db.execute(SQL["revoke_grant"], (revoked.id,)).rowcount:
+        return False
+    note_operators(db, revoked.at, [revoked])
+    return True
 
 
 def delete(db: sqlite3.Connection, run_id: str) -> bool:

@@ -8,123 +8,35 @@ import gc
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from placet import events as e
 from placet.codec import JsonObject
-from placet.core.fold import apply
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
-from placet.errors import PlacetError, PositionConflict, RunConflict, StoreError, UserError
-from placet.ids import mint, request_id
+from placet.errors import PositionConflict, RunConflict, StoreError, UserError
+from placet.ids import request_id
 from placet.ports import DeskStore, Hold, Lease, Page, RequestQuery, RunQuery
+from placet.testing.audit_contracts import AuditContract
+from placet.testing.stories import PATIENCE, SOON, TTL, Driver, Story, a_grant, refused, until, within
 
-E = TypeVar("E", bound=PlacetError)
-V = TypeVar("V")
-
-PATIENCE = 10.0
-"""Seconds that a check waits for what happens at once, before it gives up."""
-TTL = 0.6
-"""Seconds that the leases of the checks last."""
-SOON = 0.02
-
-
-class Driver:
-    """Stands for a drive: while it lives, its lease does."""
-
-
-class Story:
-    """A run that is written fact by fact, with the fold that stores index from."""
-
-    def __init__(self, agent: str = "Clerk", *, session: str | None = None, at: float = 1000.0) -> None:
-        self.log = Log(mint("run"), os.urandom(16))
-        self.run = RunFold()
-        self.at = at
-        self.agent = agent
-        self.session = session
-
-    @property
-    def id(self) -> str:
-        return self.log.run_id
-
-    def line(self, *facts: e.AnyFact) -> Line:
-        """The next line, with its facts in the fold but not yet in the log."""
-        for fact in facts:
-            apply(self.run, fact)
-        self.at += 1
-        return self.log.next_line(self.at, facts)
-
-    async def tell(self, store: DeskStore, *facts: e.AnyFact, lease: Lease | None = None) -> None:
-        line = self.line(*facts)
-        await store.append(lease, self.log, [line], self.run)
-        self.log.append(line)
-
-    async def begin(self, store: DeskStore, lease: Lease | None = None) -> None:
-        await self.tell(store, e.RunStarted(self.agent, "hello", 10, session=self.session), lease=lease)
-
-    async def ask(
-        self, store: DeskStore, *tools: str, lease: Lease | None = None, expires_at: float | None = None
-    ) -> list[str]:
-        """Begin, and let the model ask for these tools, all of which wait for a person. The ids of the questions."""
-        await self.begin(store, lease)
-        output: list[JsonObject] = [
-            {"type": "function_call", "name": tool, "arguments": '{"n":1}', "call_id": f"c{index}"}
-            for index, tool in enumerate(tools)
-        ]
-        held = [
-            e.CallHeld(f"1.{index}", f"digest {index}", f"function:{tool}", "print", expires_at=expires_at)
-            for index, tool in enumerate(tools)
-        ]
-        answer = e.ResponseReceived(f"response {self.id}", output, e.Usage())
-        await self.tell(store, e.RequestSent(), answer, *held, lease=lease)
-        return [request_id(self.id, f"1.{index}", 1) for index in range(len(tools))]
-
-    def decided(self, call: str = "1.0", verdict: e.Verdict = "approve") -> e.DecisionMade:
-        return e.DecisionMade(call, 1, f"digest {call[-1]}", verdict, "ann", self.at, "checked")
-
-    async def decide(self, store: DeskStore, call: str = "1.0", verdict: e.Verdict = "approve") -> None:
-        await self.tell(store, self.decided(call, verdict))
-
-    async def end(self, store: DeskStore, lease: Lease | None = None) -> None:
-        """End a run that has begun and asked nothing."""
-        answer = e.ResponseReceived(None, [{"type": "message", "role": "assistant", "content": "bye"}], e.Usage())
-        await self.tell(store, e.RequestSent(), answer, e.RunEnded("bye"), lease=lease)
+__all__ = [
+    "PATIENCE",
+    "SOON",
+    "TTL",
+    "DeskStoreContract",
+    "Driver",
+    "Story",
+    "a_grant",
+    "refused",
+    "until",
+    "within",
+]
 
 
-async def within(awaitable: Awaitable[V]) -> V:
-    async with asyncio.timeout(PATIENCE):
-        return await awaitable
-
-
-async def refused(kind: type[E], awaitable: Awaitable[object]) -> E:
-    """The error that this must end with."""
-    try:
-        await within(awaitable)
-    except kind as error:
-        return error
-    raise AssertionError(f"{kind.__name__} was expected, and nothing was raised")
-
-
-async def until(condition: Any, seconds: float = PATIENCE) -> None:  # Any: a function of no arguments, async
-    give_up = time.monotonic() + seconds
-    while not await condition():
-        assert time.monotonic() < give_up, "what was waited for did not happen"
-        await asyncio.sleep(SOON)
-
-
-class DeskStoreContract:
+class DeskStoreContract(AuditContract):
     """`open_store` gives a store; called again inside one check, another object on the same data."""
-
-    def open_store(self, *, lease_ttl: float) -> AbstractAsyncContextManager[DeskStore]:
-        raise NotImplementedError
-
-    @asynccontextmanager
-    async def two_stores(self) -> AsyncIterator[tuple[DeskStore, DeskStore]]:
-        """Two objects on the same data, as two processes have them."""
-        async with self.open_store(lease_ttl=TTL) as one, self.open_store(lease_ttl=TTL) as other:
-            yield one, other
 
     # -- logs -------------------------------------------------------------------------------------------------------
 
@@ -256,6 +168,45 @@ class DeskStoreContract:
             assert row is not None
             assert (row.status, row.decided_by, row.reason) == ("pending", None, None)
 
+    async def test_a_question_that_went_to_others_has_no_deadline_any_more_and_says_since_when(self) -> None:
+        async with self.two_stores() as (one, other):
+            story = Story()
+            first, second = await story.ask(one, "pay", "mail", expires_at=9000.0)
+            await story.tell(one, e.QuestionEscalated("1.0"))
+
+            row, neighbour = await other.request(first), await other.request(second)
+            listed = await other.requests(RequestQuery())
+            assert row is not None
+            assert neighbour is not None
+            assert (row.status, row.expires_at, row.escalated_at) == ("pending", None, story.at)
+            assert (neighbour.expires_at, neighbour.escalated_at) == (9000.0, None)
+            assert listed.rows == [row, neighbour]
+
+    async def test_a_call_that_is_asked_about_twice_in_one_batch_has_two_questions(self) -> None:
+        async with self.open_store(lease_ttl=TTL) as store:
+            story = Story()
+            ahead = Story()
+            ahead.log, lines = story.log.copy(), []
+            calls: list[JsonObject] = [{"type": "function_call", "name": "pay", "arguments": '{"n":1}', "call_id": "c"}]
+            edit = e.DecisionMade("1.0", 1, "other", "edit", "ann", 5.0, arguments={"n": 2})
+            batches: list[list[e.AnyFact]] = [
+                [e.RunStarted("Clerk", "hello", 10), e.RequestSent()],
+                [e.ResponseReceived(None, calls, e.Usage()), e.CallHeld("1.0", "digest", "function:pay", "print")],
+                [edit, e.CallsStarted(["1.0"]), e.CallInDoubt("1.0", "other", "function:pay", "print")],
+            ]
+            for facts in batches:
+                lines.append(ahead.line(*facts))
+                ahead.log.append(lines[-1])
+            await store.append(None, story.log, lines, ahead.run)
+
+            rows = (await store.requests(RequestQuery(run_id=story.id, status=None))).rows
+            assert [row.id for row in rows] == [request_id(story.id, "1.0", number) for number in (1, 2)]
+            assert [(row.kind, row.status, row.digest) for row in rows] == [
+                ("approval", "edited", "digest"),
+                ("in_doubt", "pending", "other"),
+            ]
+            assert [row.arguments for row in rows] == ['{"n":1}', '{"n":2}']
+
     async def test_a_call_that_ends_undecided_closes_its_question_and_a_decided_one_stays_decided(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
             story = Story()
@@ -302,6 +253,16 @@ class DeskStoreContract:
             await refused(UserError, store.requests(RequestQuery(cursor="'; DROP TABLE")))
             await refused(UserError, store.runs(RunQuery(cursor="after--1")))
             await refused(UserError, store.requests(RequestQuery(limit=0)))
+
+    async def test_a_status_that_nothing_can_have_is_refused_and_the_known_ones_are_named(self) -> None:
+        async with self.open_store(lease_ttl=TTL) as store:
+            of_requests = await refused(UserError, store.requests(RequestQuery(status="open")))  # type: ignore[arg-type]
+            of_runs = await refused(UserError, store.runs(RunQuery(status="paused")))  # type: ignore[arg-type]
+
+            assert "'open'" in of_requests.message
+            assert "pending, approved" in of_requests.message
+            assert "'paused'" in of_runs.message
+            assert "running, waiting or ended" in of_runs.message
 
     # -- runs -------------------------------------------------------------------------------------------------------
 
@@ -651,7 +612,7 @@ class DeskStoreContract:
     async def test_a_grant_revoked_in_a_log_stands_no_more(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
             story = Story()
-            grant = _grant("grant_3")
+            grant = a_grant("grant_3")
             await story.begin(store)
             await story.tell(store, grant)
             before = list(await store.grants())
@@ -662,7 +623,7 @@ class DeskStoreContract:
 
     async def test_a_grant_is_used_as_often_as_it_says_however_many_ask_at_once(self) -> None:
         async with self.two_stores() as (one, other):
-            grant = _grant("grant_4", uses=3)
+            grant = a_grant("grant_4", uses=3)
             calls = [f"run_x:1.{n}" for n in range(6)]
 
             allowed = await asyncio.gather(*((one, other)[n % 2].use_grant(grant, c) for n, c in enumerate(calls)))
@@ -775,10 +736,6 @@ async def _can_lease(store: DeskStore, run_id: str) -> bool:
     except RunConflict:
         return False
     return True
-
-
-def _grant(grant_id: str, uses: int | None = None) -> e.GrantMade:
-    return e.GrantMade(grant_id, "Clerk", "function:pay", "print", "approve", "ann", 5.0, scope="agent", uses=uses)
 
 
 def _lines(log: Log, count: int) -> list[Line]:

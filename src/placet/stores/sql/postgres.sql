@@ -100,7 +100,8 @@ SELECT placet_use_grant(%(grant)s, %(call)s, %(uses)s);
 INSERT INTO placet_holds (kind, name, placed_by, placed_at, reason)
 VALUES (%(kind)s, %(name)s, %(by)s, %(at)s, %(reason)s)
 ON CONFLICT (kind, name) DO UPDATE
-SET placed_by = excluded.placed_by, placed_at = excluded.placed_at, reason = excluded.reason;
+SET placed_by = excluded.placed_by, placed_at = excluded.placed_at, reason = excluded.reason
+RETURNING true;
 
 -- name: remove_hold
 -- It is held back no more: see the function.
@@ -112,24 +113,24 @@ SELECT kind, name, placed_by, placed_at, reason FROM placet_holds ORDER BY place
 
 -- name: request
 -- One question.
-SELECT data, status, closing FROM placet_requests WHERE id = %(id)s;
+SELECT data, status, closing, escalated_at FROM placet_requests WHERE id = %(id)s;
 
 -- name: requests
 -- A page of questions, oldest first; `{filters}` are the conditions of the query.
-SELECT ordinal, data, status, closing FROM placet_requests
+SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
 WHERE ordinal > %(after)s {filters}
 ORDER BY ordinal LIMIT %(limit)s;
 
 -- name: requests_of_run
 -- The same for one run: they are few.
-SELECT ordinal, data, status, closing FROM placet_requests
+SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
 WHERE run = (SELECT number FROM placet_runs WHERE id = %(run_id)s) AND ordinal > %(after)s {filters}
 ORDER BY ordinal LIMIT %(limit)s;
 
 -- name: runs
 -- A page of runs, newest first; `{filters}` are the conditions of the query.
 SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
-       owner IS NOT NULL AND lease_until > placet_now(), news_at IS NOT NULL, takeovers, parked, wake_at
+       owner IS NOT NULL AND lease_until > placet_now(), news_at IS NOT NULL, takeovers, parked, wake_at, erased_at
 FROM placet_runs
 WHERE number < %(before)s AND length > 0 {filters}
 ORDER BY number DESC LIMIT %(limit)s;
@@ -137,7 +138,7 @@ ORDER BY number DESC LIMIT %(limit)s;
 -- name: run
 -- One run.
 SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
-       owner IS NOT NULL AND lease_until > placet_now(), news_at IS NOT NULL, takeovers, parked, wake_at
+       owner IS NOT NULL AND lease_until > placet_now(), news_at IS NOT NULL, takeovers, parked, wake_at, erased_at
 FROM placet_runs
 WHERE id = %(id)s AND length > 0;
 
@@ -203,3 +204,58 @@ DELETE FROM placet_runs WHERE number IN (SELECT number FROM gone) RETURNING 1;
 -- name: delete_unbegun
 -- Leases of runs that never began, and whose drivers are gone.
 DELETE FROM placet_runs WHERE status = 'unbegun' AND lease_until <= placet_now();
+
+-- name: operators_place
+-- Where the operators' log stands; whoever asks writes to it next.
+SELECT length, head, key FROM placet_operators FOR UPDATE;
+
+-- name: operators_last
+-- The last line of the operators' log.
+SELECT text FROM placet_operator_lines ORDER BY position DESC LIMIT 1;
+
+-- name: operators_line
+-- One line of the operators' log.
+INSERT INTO placet_operator_lines (position, text, checksum) VALUES (%(position)s, %(text)s, %(checksum)s);
+
+-- name: operators_advance
+-- Where the operators' log stands after a line.
+UPDATE placet_operators SET length = %(length)s, head = %(head)s, key = %(key)s;
+
+-- name: operators_log
+-- The operators' log in order, with the word on how long it is.
+SELECT o.length, o.head, o.key, l.text, l.checksum, l.position
+FROM placet_operators o LEFT JOIN placet_operator_lines l ON true
+ORDER BY l.position;
+
+-- name: known_grants
+-- Which of these grants are known, and whether they were revoked.
+SELECT id, revoked FROM placet_grants WHERE id = ANY(%(ids)s);
+
+-- name: run_to_erase
+-- A run, for whoever is about to erase it.
+SELECT number, length, status, head, key, owner, owner IS NOT NULL AND lease_until > placet_now()
+FROM placet_runs WHERE id = %(id)s FOR UPDATE;
+
+-- name: lines_of
+-- A run's log, for whoever is about to change it.
+SELECT text, checksum, position FROM placet_lines WHERE run = %(run)s ORDER BY position;
+
+-- name: erase_lines
+-- Lines without what their facts said.
+UPDATE placet_lines l SET text = given.text, checksum = given.checksum
+FROM unnest(%(positions)s::integer[], %(texts)s::bytea[], %(checksums)s::bigint[]) AS given (position, text, checksum)
+WHERE l.run = %(run)s AND l.position = given.position;
+
+-- name: requests_to_erase
+-- What is kept of a run's questions.
+SELECT ordinal, data, closing FROM placet_requests WHERE run = %(run)s;
+
+-- name: erase_request
+-- A question without what was asked.
+UPDATE placet_requests SET data = %(data)s, closing = %(closing)s WHERE ordinal = %(ordinal)s;
+
+-- name: erase_run
+-- A run's row without what it said; the key of its salts goes too.
+UPDATE placet_runs
+SET key = '', final_output = NULL, stopped = NULL, started_by = NULL, session = NULL, erased_at = %(at)s
+WHERE number = %(run)s;

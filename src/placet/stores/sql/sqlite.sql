@@ -58,7 +58,11 @@ UPDATE placet_requests SET status = ?, closing = ? WHERE run = ? AND call = ? AN
 -- A question was asked; asked again under the same id, it keeps its place.
 INSERT INTO placet_requests (id, run, call, number, status, agent, tool, data)
 VALUES (?, ?, ?, ?, 'pending', ?, ?, ?)
-ON CONFLICT (id) DO UPDATE SET status = 'pending', data = excluded.data, closing = NULL;
+ON CONFLICT (id) DO UPDATE SET status = 'pending', data = excluded.data, closing = NULL, escalated_at = NULL;
+
+-- name: escalate_request
+-- The open question about a call goes to others, and waits on without a deadline.
+UPDATE placet_requests SET escalated_at = ? WHERE run = ? AND call = ? AND status = 'pending';
 
 -- name: reopen_request
 -- The last question about a call is open again.
@@ -148,24 +152,24 @@ SELECT kind, name, placed_by, placed_at, reason FROM placet_holds ORDER BY place
 
 -- name: request
 -- One question.
-SELECT data, status, closing FROM placet_requests WHERE id = ?;
+SELECT data, status, closing, escalated_at FROM placet_requests WHERE id = ?;
 
 -- name: requests
 -- A page of questions, oldest first; `{filters}` are the conditions of the query.
-SELECT ordinal, data, status, closing FROM placet_requests
+SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
 WHERE ordinal > :after {filters}
 ORDER BY ordinal LIMIT :limit;
 
 -- name: requests_of_run
 -- The same for one run: they are few.
-SELECT ordinal, data, status, closing FROM placet_requests
+SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
 WHERE run = (SELECT number FROM placet_runs WHERE id = :run_id) AND ordinal > :after {filters}
 ORDER BY ordinal LIMIT :limit;
 
 -- name: runs
 -- A page of runs, newest first; `{filters}` are the conditions of the query.
 SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
-       owner IS NOT NULL AND lease_until > :now, news_at IS NOT NULL, takeovers, parked, wake_at
+       owner IS NOT NULL AND lease_until > :now, news_at IS NOT NULL, takeovers, parked, wake_at, erased_at
 FROM placet_runs
 WHERE number < :before AND length > 0 {filters}
 ORDER BY number DESC LIMIT :limit;
@@ -173,7 +177,7 @@ ORDER BY number DESC LIMIT :limit;
 -- name: run
 -- One run.
 SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
-       owner IS NOT NULL AND lease_until > :now, news_at IS NOT NULL, takeovers, parked, wake_at
+       owner IS NOT NULL AND lease_until > :now, news_at IS NOT NULL, takeovers, parked, wake_at, erased_at
 FROM placet_runs
 WHERE id = :id AND length > 0;
 
@@ -229,3 +233,47 @@ ORDER BY ended_at LIMIT ?;
 -- name: delete_unbegun
 -- Leases of runs that never began, and whose drivers are gone.
 DELETE FROM placet_runs WHERE status = 'unbegun' AND lease_until <= ?;
+
+-- name: operators_place
+-- Where the operators' log stands.
+SELECT length, head, key FROM placet_operators;
+
+-- name: operators_line
+-- One line of the operators' log.
+INSERT INTO placet_operator_lines (position, text, checksum) VALUES (?, ?, ?);
+
+-- name: operators_advance
+-- Where the operators' log stands after a line.
+UPDATE placet_operators SET length = ?, head = ?, key = ?;
+
+-- name: operators_log
+-- The operators' log in order, with the word on how long it is.
+SELECT o.length, o.head, o.key, l.text, l.checksum, l.position
+FROM placet_operators o LEFT JOIN placet_operator_lines l ON true
+ORDER BY l.position;
+
+-- name: lines_of
+-- A run's log, for whoever is about to change it.
+SELECT text, checksum, position FROM placet_lines WHERE run = ? ORDER BY position;
+
+-- name: erase_line
+-- A line without what its facts said.
+UPDATE placet_lines SET text = ?, checksum = ? WHERE run = ? AND position = ?;
+
+-- name: requests_to_erase
+-- What is kept of a run's questions.
+SELECT ordinal, data, closing FROM placet_requests WHERE run = ?;
+
+-- name: erase_request
+-- A question without what was asked.
+UPDATE placet_requests SET data = ?, closing = ? WHERE ordinal = ?;
+
+-- name: erase_run
+-- A run's row without what it said; the key of its salts goes too.
+UPDATE placet_runs
+SET key = x'', final_output = NULL, stopped = NULL, started_by = NULL, session = NULL, erased_at = ?
+WHERE number = ?;
+
+-- name: secrets_of_run
+-- What the log of a run is read with.
+SELECT head, key FROM placet_runs WHERE number = ?;

@@ -1,0 +1,188 @@
+"""The record of who did what: every decision, grant, hold, revocation and effect in a store, out of the logs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from placet import events as e
+from placet.core.log import Log, read_lines
+from placet.core.plan import plan_calls
+from placet.errors import UserError
+from placet.fleet.audit import run_ids
+from placet.ids import call_id
+from placet.ports import OPERATORS, DeskStore
+
+What: TypeAlias = Literal[
+    "approved",
+    "rejected",
+    "edited",
+    "answered",
+    "approval revoked",
+    "grant made",
+    "grant revoked",
+    "hold placed",
+    "hold lifted",
+    "effect begun",
+    "effect over",
+    "in doubt",
+    "cancel asked",
+    "run erased",
+]
+
+_VERDICTS: dict[e.Verdict, What] = {
+    "approve": "approved",
+    "reject": "rejected",
+    "edit": "edited",
+    "respond": "answered",
+}
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that somebody did, or that followed from it."""
+
+    at: float
+    what: What
+    run_id: str
+    """The run whose log says so; `operators` for their own."""
+    subject: str
+    """The call, the grant, or what is held."""
+    by: str | None = None
+    why: str | None = None
+    digest: str | None = None
+    """What exactly was decided about."""
+    detail: str | None = None
+    """The tool, the scope of a grant, how a call ended."""
+
+
+async def records(store: DeskStore, run_id: str | None = None) -> AsyncIterator[Entry]:
+    """The operators' log first, then the runs, newest first; or one run alone (`operators`: only their log)."""
+    if run_id is None or run_id == OPERATORS:
+        for entry in entries_of(await store.operators_log()):
+            yield entry
+    if run_id is None:
+        async for each in run_ids(store):
+            async for entry in _of_run(store, each):
+                yield entry
+    elif run_id != OPERATORS:
+        async for entry in _of_run(store, run_id):
+            yield entry
+
+
+async def _of_run(store: DeskStore, run_id: str) -> AsyncIterator[Entry]:
+    stored = await store.load(run_id)
+    if stored is None or stored.log is None:
+        raise UserError(f"There is no run {run_id} in this store.")
+    for entry in entries_of(stored.log):
+        yield entry
+
+
+def entries_of(log: Log) -> Iterator[Entry]:
+    """What a log says about decisions and what followed from them, in its order."""
+    reader = _Reader(log.run_id)
+    for record in read_lines(log.lines):
+        for fact in record.facts:
+            path, bare = (fact.path, fact.fact) if isinstance(fact, e.InChild) else ("", fact)
+            yield from reader.entries(record.at, path, bare)
+
+
+class _Reader:
+    """Remembers, while a log is read, what its calls were of and which digest was asked about."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._turns: dict[str, int] = {}
+        self._tools: dict[str, str] = {}
+        self._digests: dict[str, str] = {}
+
+    def entries(self, at: float, path: str, fact: e.PlainFact) -> Iterator[Entry]:
+        match fact:
+            case e.ResponseReceived():
+                self._learn(path, fact)
+            case e.CallHeld():
+                self._digests[fact.call] = fact.digest
+            case e.CallInDoubt():
+                self._digests[fact.call] = fact.digest
+                yield self._of_call(at, "in doubt", fact.call, why=fact.why)
+            case e.DecisionMade():
+                self._digests[fact.call] = fact.digest
+                grant = f"by grant {fact.grant}" if fact.grant is not None else None
+                yield self._of_call(fact.at, _VERDICTS[fact.verdict], fact.call, fact.by, fact.reason, grant)
+            case e.DecisionRevoked():
+                yield self._of_call(fact.at, "approval revoked", fact.call, fact.by, fact.reason)
+            case e.CallsStarted():
+                for call in fact.calls:
+                    yield self._of_call(at, "effect begun", call)
+            case e.CallEnded() if fact.outcome in ("finished", "failed"):
+                yield self._of_call(at, "effect over", fact.call, detail=fact.outcome)
+            case e.CancelAsked():
+                yield self._entry(fact.at, "cancel asked", self._run_id, fact.by, fact.reason)
+            case _:
+                yield from self._of_operators(fact)
+
+    def _of_operators(self, fact: e.PlainFact) -> Iterator[Entry]:
+        match fact:
+            case e.GrantMade():
+                yield self._of_grant(fact)
+            case e.StandingGrantMade():
+                yield msgspec.structs.replace(self._of_grant(fact.grant), detail=f"{_scope(fact.grant)}, in {fact.run}")
+            case e.GrantRevoked():
+                yield self._entry(fact.at, "grant revoked", fact.id, fact.by, fact.reason)
+            case e.HoldPlaced():
+                yield self._entry(fact.at, "hold placed", f"{fact.kind} {fact.name}", fact.by, fact.reason)
+            case e.RunErased():
+                yield self._entry(fact.at, "run erased", fact.run, fact.by, fact.reason, fact.head)
+            case e.HoldLifted():
+                yield self._entry(fact.at, "hold lifted", f"{fact.kind} {fact.name}", fact.by, fact.reason)
+            case _:
+                pass
+
+    def _learn(self, path: str, fact: e.ResponseReceived) -> None:
+        turn = self._turns[path] = self._turns.get(path, 0) + 1
+        for _, call in plan_calls(path, turn, fact.output, set()):
+            if call is not None:
+                self._tools[call.id] = call.name
+
+    def _of_call(
+        self,
+        at: float,
+        what: What,
+        call: str,
+        by: str | None = None,
+        why: str | None = None,
+        detail: str | None = None,
+    ) -> Entry:
+        told = ", ".join(filter(None, (self._tools.get(call), detail)))
+        return Entry(
+            at=at,
+            what=what,
+            run_id=self._run_id,
+            subject=call_id(self._run_id, call),
+            by=by,
+            why=why,
+            digest=self._digests.get(call),
+            detail=told or None,
+        )
+
+    def _of_grant(self, grant: e.GrantMade) -> Entry:
+        return self._entry(grant.at, "grant made", grant.id, grant.by, grant.reason, grant.fingerprint, _scope(grant))
+
+    def _entry(
+        self,
+        at: float,
+        what: What,
+        subject: str,
+        by: str | None,
+        why: str | None,
+        digest: str | None = None,
+        detail: str | None = None,
+    ) -> Entry:
+        return Entry(
+            at=at, what=what, run_id=self._run_id, subject=subject, by=by, why=why, digest=digest, detail=detail
+        )
+
+
+def _scope(grant: e.GrantMade) -> str:
+    return f"always {grant.verdict} {grant.tool} for {grant.agent}"

@@ -1,0 +1,146 @@
+"""What every store that a desk can use must do for an audit: a part of `DeskStoreContract`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from placet import events as e
+from placet.core.log import Log, read_lines
+from placet.errors import PositionConflict, RunConflict, UserError
+from placet.ports import OPERATORS, DeskStore, Hold, RequestQuery, RunQuery
+from placet.testing.stories import TTL, Driver, Story, a_grant, refused
+
+EVERY = RequestQuery(status=None)
+
+
+class AuditContract:
+    """`open_store` gives a store; called again inside one check, another object on the same data."""
+
+    def open_store(self, *, lease_ttl: float) -> AbstractAsyncContextManager[DeskStore]:
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def two_stores(self) -> AsyncIterator[tuple[DeskStore, DeskStore]]:
+        """Two objects on the same data, as two processes have them."""
+        async with self.open_store(lease_ttl=TTL) as one, self.open_store(lease_ttl=TTL) as other:
+            yield one, other
+
+    # -- the operators' log -------------------------------------------------------------------------------------------
+
+    async def test_what_operators_did_is_in_a_log_of_its_own_with_who_and_why(self) -> None:
+        async with self.two_stores() as (one, other):
+            story, fork = Story(), Story()
+            empty = await other.operators_log()
+            grant = a_grant("grant_5")
+            await story.begin(one)
+            await story.tell(one, grant)
+            await fork.begin(one)
+            await fork.tell(one, grant)
+            await one.put_hold(Hold(kind="tool", name="pay", by="ops", at=7.0, reason="audit"))
+            await other.remove_hold("tool", "pay", by="ann", at=8.0, reason="done")
+            await other.remove_hold("tool", "pay", by="bob", at=9.0)
+            await other.revoke_grant("grant_5", by="ann", at=10.0, reason="too wide")
+            await other.revoke_grant("grant_5", by="bob", at=11.0)
+
+            log = await one.operators_log()
+            assert (len(empty), empty.run_id) == (0, OPERATORS)
+            assert [fact for record in read_lines(log.lines) for fact in record.facts] == [
+                e.StandingGrantMade(story.id, grant),
+                e.HoldPlaced("tool", "pay", "ops", 7.0, "audit"),
+                e.HoldLifted("tool", "pay", "ann", 8.0, "done"),
+                e.GrantRevoked("grant_5", "ann", 10.0, "too wide"),
+            ]
+            assert log.verify()
+
+    async def test_a_grant_that_is_made_and_revoked_in_one_append_is_told_so(self) -> None:
+        async with self.open_store(lease_ttl=TTL) as store:
+            story = Story()
+            await story.begin(store)
+            await story.tell(store, a_grant("grant_6"), e.GrantRevoked("grant_6", "ann", 6.0))
+            await refused(
+                PositionConflict, store.append(None, Log(story.id, b""), [story.line(a_grant("x"))], story.run)
+            )
+
+            log = await store.operators_log()
+            assert [type(fact) for record in read_lines(log.lines) for fact in record.facts] == [
+                e.StandingGrantMade,
+                e.GrantRevoked,
+            ]
+            assert list(await store.grants()) == []
+
+    async def test_many_who_write_to_the_operators_log_at_once_make_one_chain(self) -> None:
+        async with self.two_stores() as (one, other):
+            holds = [Hold(kind="run", name=f"run_{n}", by="ops", at=float(n)) for n in range(12)]
+            await asyncio.gather(*((one, other)[n % 2].put_hold(hold) for n, hold in enumerate(holds)))
+
+            log = await one.operators_log()
+            assert (len(log), log.verify(), len(await other.holds())) == (12, True, 12)
+
+    # -- erasing ------------------------------------------------------------------------------------------------------
+
+    async def test_an_erased_run_says_nothing_any_more_and_its_chain_is_the_same(self) -> None:
+        async with self.two_stores() as (one, other):
+            story = Story(session="user canary")
+            (question,) = await story.ask(one, "pay")
+            await story.tell(one, e.DecisionMade("1.0", 1, "digest 0", "reject", "canary", 5.0, "canary", "canary"))
+            await story.tell(one, e.CallEnded("1.0", "rejected", "canary"))
+            await story.tell(one, e.InputAdded([{"role": "user", "content": "canary"}]))
+            last = e.ResponseReceived(None, [{"type": "message", "role": "assistant", "content": "canary"}], e.Usage())
+            await story.tell(one, e.RequestSent(), last, e.RunEnded("canary"))
+
+            assert await one.erase(story.id, by="ann", at=9.0, reason="asked for")
+            assert not await other.erase(story.id, by="bob", at=10.0)
+
+            stored, row, asked = await other.load(story.id), await other.run(story.id), await other.request(question)
+            assert stored is not None
+            assert stored.log is not None
+            assert row is not None
+            assert asked is not None
+            known = [stored.log.lines, row, asked, await other.feed(0), (await other.requests(EVERY)).rows]
+            assert "canary" not in repr(known)
+            assert (stored.head, stored.length, stored.log.key) == (story.log.head, len(story.log), b"")
+            assert stored.log.verify()
+            assert stored.log.is_erased
+            assert (row.status, row.final_output, row.erased_at) == ("ended", None, 9.0)
+            assert (asked.tool, asked.status, asked.digest) == ("pay", "rejected", "")
+            (said,) = [fact for record in read_lines((await one.operators_log()).lines) for fact in record.facts]
+            assert said == e.RunErased(story.id, "ann", 9.0, "asked for", len(story.log), story.log.head.hex())
+
+    async def test_only_what_has_ended_can_be_erased(self) -> None:
+        async with self.two_stores() as (one, other):
+            running, waiting, ended = Story(), Story(), Story()
+            await running.begin(one)
+            await waiting.ask(one, "pay")
+            driver = Driver()
+            lease = await one.lease(ended.id, driver)
+            await ended.begin(one, lease)
+            await ended.end(one, lease)
+
+            of_running = await refused(UserError, one.erase(running.id))
+            of_waiting = await refused(UserError, one.erase(waiting.id))
+            of_nothing = await refused(UserError, one.erase("run_x"))
+            await refused(RunConflict, other.erase(ended.id))
+            await one.release(lease, 2)
+
+            assert "still running" in of_running.message
+            assert "waits for people" in of_waiting.message
+            assert "no run run_x" in of_nothing.message
+            assert await other.erase(ended.id)
+            for story in (running, waiting):
+                stored = await one.load(story.id)
+                assert stored is not None
+                assert stored.log is not None
+                assert stored.log.lines == story.log.lines
+
+    async def test_the_operators_log_is_no_run(self) -> None:
+        async with self.open_store(lease_ttl=TTL) as store:
+            await store.put_hold(Hold(kind="run", name="run_a", by="ops", at=7.0))
+
+            assert (await store.runs(RunQuery())).rows == []
+            assert await store.run(OPERATORS) is None
+            assert await store.load(OPERATORS) is None
+            assert await store.runnable(1e12, 10) == []
+            assert not await store.delete(OPERATORS)
+            assert len(await store.operators_log()) == 1
