@@ -17,6 +17,7 @@
     ├── ToolError                          a tool's body failed (data for the model unless the tool says otherwise)
     │   ├── ToolTimeoutError               ... it took longer than its timeout
     │   └── ToolOutputError                ... it ran, and what it returned cannot be written down
+    ├── AccessDenied                       whoever asks is not known to the desk, or may not do this
     ├── RunConflict                        somebody else drives this run, or its two logs differ
     ├── StaleApproval                      a decision contradicts one in the log, or is about something that changed
     ├── RunFinished                        a decision came after the end of the run
@@ -129,6 +130,10 @@ class ToolTimeoutError(ToolError):
 
 class ToolOutputError(ToolError):
     code = "tool_output_not_serializable"
+
+
+class AccessDenied(PlacetError):
+    code = "access_denied"
 
 
 class RunConflict(PlacetError):

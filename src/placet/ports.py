@@ -238,7 +238,67 @@ class FeedEntry(msgspec.Struct, frozen=True, kw_only=True):
     text: bytes
 
 
-class DeskStore(Store, Protocol):
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """Something small that a desk keeps beside the runs: a user, a token, a session, an answer to be repeated."""
+
+    kind: str
+    id: str
+    """Unique within its kind."""
+    data: str
+    """JSON."""
+    owner: str = ""
+    """Whose it is: all records of one owner can be listed and removed together."""
+    expires_at: float | None = None
+    """From then on it is as if it were not there."""
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How much there is in a store."""
+
+    running: int = 0
+    waiting: int = 0
+    ended: int = 0
+    pending: int = 0
+    """Questions that wait."""
+    oldest_pending_at: float | None = None
+    """Since when the question that has waited longest does so."""
+
+
+class RecordStore(Protocol):
+    """Keeps records, with what several processes need to agree on one: adding and taking happen once."""
+
+    async def record(self, kind: str, record_id: str) -> Record | None: ...
+
+    async def records(
+        self, kind: str, *, owner: str | None = None, after: str = "", limit: int = 1000
+    ) -> list[Record]:
+        """In the order of their ids."""
+        ...
+
+    async def add_record(self, record: Record) -> bool:
+        """False, and nothing is changed, when there is one of this kind and id that has not expired."""
+        ...
+
+    async def replace_record(self, record: Record, *, was: str | None = None) -> bool:
+        """False when there is none (any more), or when its data is not what it `was`: it is not brought back."""
+        ...
+
+    async def take_record(self, kind: str, record_id: str) -> Record | None:
+        """Remove it and give it to exactly one taker."""
+        ...
+
+    async def remove_records(self, kind: str, owner: str) -> int:
+        """All of this owner; how many."""
+        ...
+
+    async def expire_records(self, limit: int = 1000) -> int:
+        """Forget some that have expired; how many."""
+        ...
+
+    async def counts(self) -> Counts: ...
+
+
+class DeskStore(Store, RecordStore, Protocol):
     """A store that many processes share: what a desk and an engine need beyond driving one run."""
 
     async def requests(self, query: RequestQuery) -> Page[RequestRow]:

@@ -12,6 +12,9 @@ from placet.stores.queries import Dialect, Migration, migrations, read_migration
 from placet.stores.sqlite import SQLiteStore
 from placet.testing.desk_contracts import Story
 
+KNOWN = len(migrations("sqlite"))
+"""How many migrations there are today; both dialects go in step."""
+NEXT, AFTER_NEXT = KNOWN + 1, KNOWN + 2
 HARMLESS = "ALTER TABLE placet_runs ADD COLUMN colour text;\n"
 
 
@@ -42,7 +45,7 @@ def later(number: int, oldest: int, sql: str = HARMLESS) -> Migration:
 async def test_older_code_goes_on_working_where_a_migration_allows_it(place: str, dialect: Dialect) -> None:
     story = Story()
     async with code(place, dialect) as old:
-        async with code(place, dialect, later(2, oldest=1)) as new:
+        async with code(place, dialect, later(NEXT, oldest=1)) as new:
             await story.begin(new)
         await story.end(old)
         async with code(place, dialect) as old_again:
@@ -53,13 +56,13 @@ async def test_older_code_goes_on_working_where_a_migration_allows_it(place: str
 
 
 async def test_only_code_that_is_too_old_is_refused_and_told_what_to_do(place: str, dialect: Dialect) -> None:
-    add_size = later(3, oldest=2, sql="ALTER TABLE placet_runs ADD COLUMN size text;\n")
-    async with code(place, dialect, later(2, oldest=1), add_size):
+    add_size = later(AFTER_NEXT, oldest=NEXT, sql="ALTER TABLE placet_runs ADD COLUMN size text;\n")
+    async with code(place, dialect, later(NEXT, oldest=1), add_size):
         pass
 
-    with pytest.raises(StoreError, match="generation 2 or later; this is generation 1: upgrade placet"):
+    with pytest.raises(StoreError, match=f"generation {NEXT} or later; this is generation {KNOWN}: upgrade placet"):
         await Story().begin(code(place, dialect))
-    async with code(place, dialect, later(2, oldest=1)) as middle:
+    async with code(place, dialect, later(NEXT, oldest=1)) as middle:
         await Story().begin(middle)
 
 
@@ -67,7 +70,7 @@ async def test_data_of_the_first_schema_is_there_after_the_next(place: str, dial
     story = Story()
     async with code(place, dialect) as old:
         await story.ask(old, "pay")
-    async with code(place, dialect, later(2, oldest=1)) as new:
+    async with code(place, dialect, later(NEXT, oldest=1)) as new:
         stored = await new.load(story.id)
 
     assert stored is not None
@@ -78,11 +81,11 @@ async def test_data_of_the_first_schema_is_there_after_the_next(place: str, dial
 async def test_a_migration_that_fails_leaves_the_schema_as_it_was(place: str, dialect: Dialect) -> None:
     async with code(place, dialect):
         pass
-    broken = later(2, oldest=1, sql=HARMLESS + "ALTER TABLE placet_nonsense ADD COLUMN colour text;\n")
+    broken = later(NEXT, oldest=1, sql=HARMLESS + "ALTER TABLE placet_nonsense ADD COLUMN colour text;\n")
     with pytest.raises(StoreError):
         await Story().begin(code(place, dialect, broken))
 
-    async with code(place, dialect, later(2, oldest=1)) as mended:
+    async with code(place, dialect, later(NEXT, oldest=1)) as mended:
         await Story().begin(mended)
 
 

@@ -42,6 +42,7 @@ from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.run_state import as_input, new_log
 from placet.runtime.journal import fold_log
 from placet.stores.opening import open_store
+from placet.tool import Tool
 
 MAX_TRIES = 100
 """How often an append from outside is tried again because somebody else appended first."""
@@ -309,14 +310,33 @@ class Desk:
 
     def _checked_edit(self, row: RequestRow, arguments: Mapping[str, object]) -> JsonObject:
         edited = plain_object(arguments, f"The edited arguments of '{row.tool}'")
-        root = self._driver.agents.get(row.agent.split("/")[0].split(">")[0])
-        if root is None:  # a desk without the code cannot judge; the tool itself will, before it runs
-            return edited
-        tool = AgentGraph(root).at(row.agent).tool_named(row.tool)
-        problem = tool.problem_with(edited) if tool is not None else None
-        if problem is not None:
-            raise UserError(f"The edited arguments do not fit tool '{row.tool}':\n{problem}")
+        problems = self.problems_with(row.agent, row.tool, edited)
+        if problems:
+            listed = "\n".join(f"{place}: {text}" for place, text in problems)
+            raise UserError(f"The edited arguments do not fit tool '{row.tool}':\n{listed}")
         return edited
+
+    def problems_with(self, agent: str, tool_name: str, arguments: JsonObject) -> list[tuple[str, str]]:
+        """What is wrong with arguments for a tool of the agent at this path: (place, what is wrong there).
+
+        A desk without the agent's code cannot judge, and finds nothing; the tool itself will, before it runs.
+        """
+        tool = self.tool_at(agent, tool_name)
+        problem = tool.problem_with(arguments) if tool is not None else None
+        found = [line.partition(": ") for line in (problem or "").splitlines()]
+        return [(place, text) if colon else ("arguments", place) for place, colon, text in found]
+
+    def tool_at(self, agent: str, tool_name: str) -> Tool | None:
+        """The tool of that name of the agent at this path; None where the agent's code is not here."""
+        root = self._driver.agents.get(agent.partition("/")[0].partition(">")[0])
+        if root is None:
+            return None
+        return AgentGraph(root).at(agent).tool_named(tool_name)
+
+    @property
+    def agents(self) -> Sequence[Agent[Any]]:
+        """The agents that this desk can start."""
+        return list(self._driver.agents.values())
 
     def _facts(self, row: RequestRow, run: RunFold, word: Word) -> list[AnyFact]:
         """The facts that the word amounts to at this place of the log."""

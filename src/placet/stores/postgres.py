@@ -32,6 +32,7 @@ from placet.stores.leases import DEFAULT_TTL, LeaseBook
 from placet.stores.news import Bell
 from placet.stores.ownership import driven_by, new_owner, pause_after_giving_up, taken_over
 from placet.stores.postgres_connections import SQL, TEXTS, Connection, Connections, connect
+from placet.stores.postgres_records import PostgresRecords
 from placet.stores.queries import Migration
 from placet.stores.rows import (
     after_cursor,
@@ -58,7 +59,7 @@ RING_SECONDS = 0.02
 Row = tuple[Any, ...]  # Any: what the columns hold
 
 
-class PostgresStore:
+class PostgresStore(PostgresRecords):
     """A store in a PostgreSQL database. It connects at the first use, or by `async with`; `close()` disconnects."""
 
     def __init__(

@@ -41,6 +41,7 @@ from placet.stores.rows import (
     read_run,
 )
 from placet.stores.sqlite_files import SQL, SQLiteFile
+from placet.stores.sqlite_records import SQLiteRecords
 from placet.stores.sqlite_writer import Writer
 from placet.stores.writing import append_of
 
@@ -51,7 +52,7 @@ LOOK_SECONDS = 0.05
 """How often to look whether another process has written something."""
 
 
-class SQLiteStore:
+class SQLiteStore(SQLiteRecords):
     """A store in a file. It is opened at the first use, or by `async with`; `close()` lets go of it."""
 
     def __init__(
