@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.desk.access.accounts import Accounts
 from placet.desk.access.secrets import new_secret
+from placet.desk.api.v1 import api_routes
 from placet.desk.desk import Desk
 from placet.desk.pages.routes import error_page, page_routes
 from placet.desk.web.context import ErrorPage, Web
@@ -59,7 +60,7 @@ def create_app(
         await web.feed.close()
 
     app = Starlette(
-        routes=[*(page_routes() if pages is None else pages)],
+        routes=[*api_routes(), *(page_routes() if pages is None else pages)],
         middleware=[Middleware(Guards, web=web)],
         exception_handlers={
             Problem: _problem,

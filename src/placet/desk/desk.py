@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, Self
 
 import msgspec
@@ -18,6 +20,7 @@ from placet.agent import Agent
 from placet.agent_graph import AgentGraph
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.codec import Json, JsonObject, parse_arguments
+from placet.core.approvals import Entry
 from placet.core.deciding import facts_to_append, not_pending
 from placet.core.fold import fold
 from placet.core.index import RequestRow, RequestStatus, RunStatus
@@ -33,11 +36,11 @@ from placet.errors import (
     StoreError,
     UserError,
 )
-from placet.events import AnyFact, CancelAsked, GrantMade, InChild, ResumeAsked, RunStarted, Verdict
+from placet.events import AnyFact, CancelAsked, GrantMade, InChild, ResumeAsked, RunCancelled, RunStarted, Verdict
 from placet.fleet.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.fleet.embedded import EmbeddedEngine
 from placet.ids import path_of
-from placet.ports import DeskStore, Engine, Hold, Page, RequestQuery, RunQuery, RunRow
+from placet.ports import DeskStore, Engine, EngineHealth, Hold, Page, RequestQuery, RunQuery, RunRow
 from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.run_state import as_input, new_log
 from placet.runtime.journal import fold_log
@@ -148,16 +151,24 @@ class Desk:
         by: str | None = None,
         context: Any = None,
         max_turns: int | None = DEFAULT_MAX_TURNS,
+        run_id: str | None = None,
     ) -> DeskRun:
-        """Begin a run. It is durable when this returns; whoever serves the store drives it."""
+        """Begin a run. It is durable when this returns; whoever serves the store drives it.
+
+        With a `run_id` of one's own (`run_…`), the run is begun once, however often it is asked for.
+        """
         found = self._driver.agents.get(agent) or self._driver.agents.get(Agent(name=agent).address)
         if found is None:
             raise UserError(f"This desk has no agent '{agent}'. It has: {', '.join(self._driver.agents) or 'none'}.")
-        log = new_log()
+        log = new_log() if run_id is None else Log(run_id, os.urandom(16))
         started = RunStarted(
             found.address, as_input(input), max_turns, context=self._contexts.dump_first(context), by=by
         )
-        await self.store.append(None, log, [log.next_line(self._now(), [started])], fold([started]))
+        try:
+            await self.store.append(None, log, [log.next_line(self._now(), [started])], fold([started]))
+        except PositionConflict:
+            if run_id is None:
+                raise
         await self._engine.enqueue(log.run_id)
         return await self.get(log.run_id)
 
@@ -243,8 +254,11 @@ class Desk:
         tool: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
+        newest_first: bool = False,
     ) -> Page[DeskRequest]:
-        query = RequestQuery(status=status, run_id=run_id, agent=agent, tool=tool, cursor=cursor, limit=limit)
+        query = RequestQuery(
+            status=status, run_id=run_id, agent=agent, tool=tool, cursor=cursor, limit=limit, newest_first=newest_first
+        )
         page = await self.store.requests(query)
         return Page([_asked(row) for row in page.rows], page.cursor)
 
@@ -329,9 +343,10 @@ class Desk:
     def tool_at(self, agent: str, tool_name: str) -> Tool | None:
         """The tool of that name of the agent at this path; None where the agent's code is not here."""
         root = self._driver.agents.get(agent.partition("/")[0].partition(">")[0])
-        if root is None:
+        try:
+            return AgentGraph(root).at(agent).tool_named(tool_name) if root is not None else None
+        except UserError:  # the path leads nowhere in today's code
             return None
-        return AgentGraph(root).at(agent).tool_named(tool_name)
 
     @property
     def agents(self) -> Sequence[Agent[Any]]:
@@ -381,6 +396,39 @@ class Desk:
         """Standing decisions that reach beyond one run."""
         return await self.store.grants()
 
+    async def grant(
+        self,
+        agent: str,
+        tool_name: str,
+        verdict: Literal["approve", "reject"],
+        *,
+        by: str | None = None,
+        arguments: Mapping[str, object] | None = None,
+        until: datetime | float | None = None,
+        uses: int | None = None,
+        reason: str | None = None,
+        message: str | None = None,
+    ) -> GrantMade:
+        """A standing decision about later calls of a tool of this agent, in a log of its own, so that it is audited."""
+        tool = self.tool_at(agent, tool_name)
+        if tool is None:
+            raise UserError(f"This desk has no tool '{tool_name}' of an agent '{agent}' to decide about.")
+        bounds = Grant(scope="agent", arguments=arguments, until=until, uses=uses)
+        entry = Entry(call="", label="", name=tool.name, tool=tool.identity, agent=agent, fingerprint=tool.fingerprint)
+        word = Word(verdict=verdict, always=bounds, by=by, reason=reason, message=message)
+        now = self._now()
+        _, (made,) = facts_of_word(entry, word, now)
+        log = new_log()
+        root = agent.partition("/")[0].partition(">")[0]
+        facts: list[AnyFact] = [
+            RunStarted(root, "A standing decision.", 1, by=by),
+            made,
+            CancelAsked(by, now),
+            RunCancelled(),
+        ]
+        await self.store.append(None, log, [log.next_line(now, facts)], fold(facts))
+        return made
+
     async def revoke_grant(self, grant_id: str) -> bool:
         return await self.store.revoke_grant(grant_id)
 
@@ -399,6 +447,19 @@ class Desk:
 
     async def holds(self) -> list[Hold]:
         return list(await self.store.holds())
+
+    # -- what drives the runs -----------------------------------------------------------------------------------------
+
+    @property
+    def drives_runs(self) -> bool:
+        return self._runs
+
+    async def health(self) -> EngineHealth:
+        return await self._engine.health()
+
+    def knows(self, agent: str) -> bool:
+        """Whether a run of this agent can be started here."""
+        return agent in self._driver.agents or (bool(agent) and Agent(name=agent).address in self._driver.agents)
 
     # -- live events --------------------------------------------------------------------------------------------------
 
