@@ -220,6 +220,7 @@ class RequestQuery(msgspec.Struct, frozen=True, kw_only=True):
     tool: str | None = None
     cursor: str | None = None
     limit: int = 50
+    newest_first: bool = False
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,7 +303,7 @@ class DeskStore(Store, RecordStore, Protocol):
     """A store that many processes share: what a desk and an engine need beyond driving one run."""
 
     async def requests(self, query: RequestQuery) -> Page[RequestRow]:
-        """Oldest first; a page costs the same however many wait."""
+        """Oldest first, unless the query says otherwise; a page costs the same however many wait."""
         ...
 
     async def request(self, request_id: str) -> RequestRow | None: ...

@@ -35,6 +35,7 @@ from placet.stores.postgres_connections import SQL, TEXTS, Connection, Connectio
 from placet.stores.postgres_records import PostgresRecords
 from placet.stores.queries import Migration
 from placet.stores.rows import (
+    LAST,
     after_cursor,
     check_limit,
     checked,
@@ -229,8 +230,9 @@ class PostgresStore(PostgresRecords):
 
     async def requests(self, query: RequestQuery) -> Page[RequestRow]:
         limit = check_limit(query.limit)
-        given = {"after": after_cursor(query.cursor, 0), "limit": limit + 1, "run_id": query.run_id}
-        name = "requests" if query.run_id is None else "requests_of_run"
+        after = after_cursor(query.cursor, LAST if query.newest_first else 0)
+        given = {"after": after, "limit": limit + 1, "run_id": query.run_id}
+        name = ("requests" if query.run_id is None else "requests_of_run") + ("_newest" if query.newest_first else "")
         sql = _filtered(name, given, {"status": query.status, "agent": query.agent, "tool": query.tool})
         rows = await self._rows(name, given, sql)
         return page_of(rows, limit, lambda row: int(row[0]), lambda row: read_request(row[1], row[2], row[3]))
@@ -241,7 +243,7 @@ class PostgresStore(PostgresRecords):
 
     async def runs(self, query: RunQuery) -> Page[RunRow]:
         limit = check_limit(query.limit)
-        given: dict[str, object] = {"before": after_cursor(query.cursor, 2**62), "limit": limit + 1}
+        given: dict[str, object] = {"before": after_cursor(query.cursor, LAST), "limit": limit + 1}
         sql = _filtered("runs", given, {"status": query.status, "agent": query.agent})
         return page_of(await self._rows("runs", given, sql), limit, lambda row: int(row[0]), read_run)
 

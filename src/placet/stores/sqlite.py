@@ -32,6 +32,7 @@ from placet.stores.news import Bell
 from placet.stores.ownership import new_owner
 from placet.stores.queries import Migration
 from placet.stores.rows import (
+    LAST,
     after_cursor,
     check_limit,
     checked,
@@ -191,8 +192,9 @@ class SQLiteStore(SQLiteRecords):
 
     async def requests(self, query: RequestQuery) -> Page[RequestRow]:
         limit = check_limit(query.limit)
-        given = {"after": after_cursor(query.cursor, 0), "limit": limit + 1, "run_id": query.run_id}
-        name = "requests" if query.run_id is None else "requests_of_run"
+        after = after_cursor(query.cursor, LAST if query.newest_first else 0)
+        given = {"after": after, "limit": limit + 1, "run_id": query.run_id}
+        name = ("requests" if query.run_id is None else "requests_of_run") + ("_newest" if query.newest_first else "")
         sql = _filtered(name, given, {"status": query.status, "agent": query.agent, "tool": query.tool})
         rows = await self._read(lambda db: db.execute(sql, given).fetchall())
         return page_of(rows, limit, lambda row: int(row[0]), lambda row: read_request(*row[1:]))
@@ -203,7 +205,7 @@ class SQLiteStore(SQLiteRecords):
 
     async def runs(self, query: RunQuery) -> Page[RunRow]:
         limit = check_limit(query.limit)
-        given = {"before": after_cursor(query.cursor, 2**62), "limit": limit + 1, "now": time.time()}
+        given = {"before": after_cursor(query.cursor, LAST), "limit": limit + 1, "now": time.time()}
         sql = _filtered("runs", given, {"status": query.status, "agent": query.agent})
         rows = await self._read(lambda db: db.execute(sql, given).fetchall())
         return page_of(rows, limit, lambda row: int(row[0]), read_run)

@@ -126,6 +126,17 @@ SELECT ordinal, data, status, closing FROM placet_requests
 WHERE run = (SELECT number FROM placet_runs WHERE id = %(run_id)s) AND ordinal > %(after)s {filters}
 ORDER BY ordinal LIMIT %(limit)s;
 
+-- name: requests_newest
+-- The same pages, newest first.
+SELECT ordinal, data, status, closing FROM placet_requests
+WHERE ordinal < %(after)s {filters}
+ORDER BY ordinal DESC LIMIT %(limit)s;
+
+-- name: requests_of_run_newest
+SELECT ordinal, data, status, closing FROM placet_requests
+WHERE run = (SELECT number FROM placet_runs WHERE id = %(run_id)s) AND ordinal < %(after)s {filters}
+ORDER BY ordinal DESC LIMIT %(limit)s;
+
 -- name: runs
 -- A page of runs, newest first; `{filters}` are the conditions of the query.
 SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,

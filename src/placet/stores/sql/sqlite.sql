@@ -162,6 +162,17 @@ SELECT ordinal, data, status, closing FROM placet_requests
 WHERE run = (SELECT number FROM placet_runs WHERE id = :run_id) AND ordinal > :after {filters}
 ORDER BY ordinal LIMIT :limit;
 
+-- name: requests_newest
+-- The same pages, newest first.
+SELECT ordinal, data, status, closing FROM placet_requests
+WHERE ordinal < :after {filters}
+ORDER BY ordinal DESC LIMIT :limit;
+
+-- name: requests_of_run_newest
+SELECT ordinal, data, status, closing FROM placet_requests
+WHERE run = (SELECT number FROM placet_runs WHERE id = :run_id) AND ordinal < :after {filters}
+ORDER BY ordinal DESC LIMIT :limit;
+
 -- name: runs
 -- A page of runs, newest first; `{filters}` are the conditions of the query.
 SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
