@@ -102,5 +102,5 @@ def _scope(text: str) -> Scope:
 def _announce(url: str, key: str | None) -> None:
     print(f"The desk is at {url}")
     if key is not None:
-        print(f"There is nobody yet. This link works once and makes the first admin:\n\n  {url}/welcome?key={key}\n")
+        print(f"There is nobody yet. This link works once and makes the first admin:\n\n  {url}/invitation?key={key}\n")
     print("Ctrl-C ends it; runs that wait go on waiting.", flush=True)

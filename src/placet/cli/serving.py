@@ -95,7 +95,7 @@ async def _beside(
     await server.is_ready.wait()
     announce(url, key)
     if given.opens_browser:
-        await asyncio.to_thread(webbrowser.open, f"{url}/welcome?key={key}" if key is not None else url)
+        await asyncio.to_thread(webbrowser.open, f"{url}/invitation?key={key}" if key is not None else url)
     if meanwhile is not None:
         await meanwhile(desk)
 

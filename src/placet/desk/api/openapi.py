@@ -104,9 +104,8 @@ def _operation(operation: Operation) -> Schema:
 
 
 def _name_of(operation: Operation) -> str:
-    words = [part for part in re.split(r"\W+", _PART.sub(r"", operation.path)) if part and part != "v1"]
-    module = operation.run.__name__
-    return "_".join([*words, module]) if words else module
+    """`runs_start`: the file that the operation is in, and what it is called there."""
+    return f"{operation.run.__module__.rpartition('.')[2]}_{operation.run.__name__}"
 
 
 def _parts(operation: Operation) -> list[Schema]:
@@ -190,7 +189,7 @@ def _components_of(kinds: Sequence[type[msgspec.Struct]]) -> Schema:
     for name, schema in components.items():
         for field, words in _words_of_fields(known[name]).items():
             if field in schema.get("properties", {}):
-                schema["properties"][field] = {"description": words, **schema["properties"][field]}
+                schema["properties"][field] = {**schema["properties"][field], "description": words}
     return dict(sorted(components.items()))
 
 

@@ -29,7 +29,7 @@ DAY = 24 * 3600.0
 
 def invitation_link(web: Web, key: str, base: str) -> str:
     """Where an invitation is followed. `base` is where the desk was reached, if nothing else is known."""
-    return f"{(web.settings.public_url or base).rstrip('/')}/welcome?key={quote(key)}"
+    return f"{(web.settings.public_url or base).rstrip('/')}/invitation?key={quote(key)}"
 
 
 async def me(ask: Ask[Nothing, Nothing]) -> MeShape:
