@@ -9,6 +9,7 @@ from placet.context import RunContextWrapper, ToolContext
 from placet.core.approvals import ApprovalRecord
 from placet.decisions import Grant
 from placet.errors import (
+    AccessDenied,
     DeliveryUnknown,
     GuardrailTripped,
     InputGuardrailTripwireTriggered,
@@ -132,6 +133,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "AccessDenied",
     "Agent",
     "AgentHooks",
     "AgentTool",

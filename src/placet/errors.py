@@ -20,6 +20,7 @@
     │   ├── ToolOutputError                ... it ran, and what it returned cannot be written down
     │   └── ToolOutcomeUnknown             ... nobody knows whether it happened: the call is in doubt
     ├── ToolsetUnavailable                 a server whose tools an agent has cannot be asked for them
+    ├── AccessDenied                       whoever asks is not known to the desk, or may not do this
     ├── RunConflict                        somebody else drives this run, or its two logs differ
     ├── StaleApproval                      a decision contradicts one in the log, or is about something that changed
     ├── RunFinished                        a decision came after the end of the run
@@ -153,6 +154,10 @@ class ToolOutcomeUnknown(ToolError):
 
 class ToolsetUnavailable(PlacetError):
     code = "toolset_unavailable"
+
+
+class AccessDenied(PlacetError):
+    code = "access_denied"
 
 
 class RunConflict(PlacetError):

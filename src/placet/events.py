@@ -381,6 +381,7 @@ class StandingGrantMade(Fact, frozen=True, tag="standing"):
     """Of the operators' log: a decision in some run reaches beyond it."""
 
     run: str
+    """Empty: it was made at a desk, and not in a run."""
     grant: GrantMade
 
 

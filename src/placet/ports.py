@@ -258,6 +258,7 @@ class RequestQuery(msgspec.Struct, frozen=True, kw_only=True):
     tool: str | None = None
     cursor: str | None = None
     limit: int = 50
+    newest_first: bool = False
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,11 +277,69 @@ class FeedEntry(msgspec.Struct, frozen=True, kw_only=True):
     text: bytes
 
 
-class DeskStore(Store, Protocol):
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """Something small that a desk keeps beside the runs: a user, a token, a session, an answer to be repeated."""
+
+    kind: str
+    id: str
+    """Unique within its kind."""
+    data: str
+    """JSON."""
+    owner: str = ""
+    """Whose it is: all records of one owner can be listed and removed together."""
+    expires_at: float | None = None
+    """From then on it is as if it were not there."""
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How much there is in a store."""
+
+    running: int = 0
+    waiting: int = 0
+    ended: int = 0
+    pending: int = 0
+    """Questions that wait."""
+    oldest_pending_at: float | None = None
+    """Since when the question that has waited longest does so."""
+
+
+class RecordStore(Protocol):
+    """Keeps records, with what several processes need to agree on one: adding and taking happen once."""
+
+    async def record(self, kind: str, record_id: str) -> Record | None: ...
+
+    async def records(self, kind: str, *, owner: str | None = None, after: str = "", limit: int = 1000) -> list[Record]:
+        """In the order of their ids."""
+        ...
+
+    async def add_record(self, record: Record) -> bool:
+        """False, and nothing is changed, when there is one of this kind and id that has not expired."""
+        ...
+
+    async def replace_record(self, record: Record, *, was: str | None = None) -> bool:
+        """False when there is none (any more), or when its data is not what it `was`: it is not brought back."""
+        ...
+
+    async def take_record(self, kind: str, record_id: str) -> Record | None:
+        """Remove it and give it to exactly one taker."""
+        ...
+
+    async def remove_records(self, kind: str, owner: str) -> int:
+        """All of this owner; how many."""
+        ...
+
+    async def expire_records(self, limit: int = 1000) -> int:
+        """Forget some that have expired; how many."""
+        ...
+
+    async def counts(self) -> Counts: ...
+
+
+class DeskStore(Store, RecordStore, Protocol):
     """A store that many processes share: what a desk and an engine need beyond driving one run."""
 
     async def requests(self, query: RequestQuery) -> Page[RequestRow]:
-        """Oldest first; a page costs the same however many wait."""
+        """Oldest first, unless the query says otherwise; a page costs the same however many wait."""
         ...
 
     async def request(self, request_id: str) -> RequestRow | None: ...
@@ -308,6 +367,10 @@ class DeskStore(Store, Protocol):
         ...
 
     async def grants(self) -> list[GrantMade]: ...
+
+    async def put_grant(self, grant: GrantMade) -> None:
+        """A standing grant that was made outside of any run, with its entry in the operators' log."""
+        ...
 
     async def revoke_grant(
         self, grant_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None

@@ -35,7 +35,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
 
 
 def test_without_options_it_prints_what_waits_and_how_to_decide_and_keeps_the_run(tmp_path: Path) -> None:
-    found = placet("demo", cwd=tmp_path)
+    found = placet("demo", "--terminal", cwd=tmp_path)
 
     assert (found.returncode, found.stderr) == (0, "")
     assert "3 in stock" in found.stdout
@@ -67,7 +67,7 @@ def test_decisions_may_come_one_by_one_from_different_processes(tmp_path: Path) 
 
 
 def test_the_lines_of_the_output_fit_into_80_columns(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["demo"])
+    main(["demo", "--terminal"])
     main(["demo", "--decide", "1=approve,2=edit:cents=12400", "--by", "mia"])
 
     lines = capsys.readouterr().out.splitlines()
@@ -250,7 +250,7 @@ def test_two_demos_do_not_work_on_one_folder_at_a_time(here: Path, capsys: pytes
 def test_a_folder_that_cannot_be_made_is_a_plain_message(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "file").write_text("")
 
-    code = main(["demo", "--dir", "file"])
+    code = main(["demo", "--terminal", "--dir", "file"])
 
     assert code == 1
     assert "file" in capsys.readouterr().err

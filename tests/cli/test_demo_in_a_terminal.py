@@ -105,7 +105,7 @@ def test_a_demo_that_was_killed_while_it_waited_goes_on_where_it_was(tmp_path: P
 
 @pytest.mark.parametrize(("key", "code"), [(b"\x03", 130), (b"\x04", 0), (b"q\n", 0)], ids=["Ctrl-C", "Ctrl-D", "quit"])
 def test_whoever_leaves_is_told_how_to_go_on(key: bytes, code: int, tmp_path: Path) -> None:
-    with at_a_terminal("demo", cwd=tmp_path) as demo:
+    with at_a_terminal("demo", "--terminal", cwd=tmp_path) as demo:
         demo.expect(MENU)
         demo.expect("›")
         demo.press_until(key, "The run waits in .placet-demo/state.json. Run the command again to go on.")
@@ -116,7 +116,7 @@ def test_whoever_leaves_is_told_how_to_go_on(key: bytes, code: int, tmp_path: Pa
 
 
 def test_an_edit_may_be_abandoned(tmp_path: Path) -> None:
-    with at_a_terminal("demo", cwd=tmp_path) as demo:
+    with at_a_terminal("demo", "--terminal", cwd=tmp_path) as demo:
         demo.expect(MENU)
         demo.type("e")
         demo.expect("order_id [")

@@ -96,7 +96,7 @@ def test_importing_the_root_imports_no_command(tmp_path: Path) -> None:
 
 def test_a_reader_who_goes_away_is_no_traceback(tmp_path: Path) -> None:
     process = subprocess.Popen(  # noqa: S603  # a program of our own
-        [*PLACET, "demo"], cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*PLACET, "demo", "--terminal"], cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout is not None
     assert process.stderr is not None

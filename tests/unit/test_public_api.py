@@ -34,6 +34,7 @@ def public_names() -> list[str]:
 
 
 PINNED = [
+    "AccessDenied",
     "Agent",
     "AgentHooks",
     "AgentTool",

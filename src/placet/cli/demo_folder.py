@@ -47,7 +47,9 @@ class DemoFolder:
         except FileNotFoundError:
             return None
         except UnicodeDecodeError as error:
-            raise CommandFailed(f"{self.state} is not a text: «placet demo --reset» starts afresh.") from error
+            raise CommandFailed(
+                f"{self.state} is not a text: «placet demo --terminal --reset» starts afresh."
+            ) from error
 
     def save(self, text: str) -> None:
         write_durably(self.state, text)

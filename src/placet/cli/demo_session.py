@@ -56,7 +56,7 @@ class DemoSession:
             return asyncio.run(RunState.from_string(self._agent, text))
         except PlacetError as error:
             raise CommandFailed(
-                f"{self.folder.state} cannot be gone on from. {error}\n«placet demo --reset» starts afresh."
+                f"{self.folder.state} cannot be gone on from. {error}\n«placet demo --terminal --reset» starts afresh."
             ) from error
 
     def story(self) -> RunStory:

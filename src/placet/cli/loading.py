@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import getpass
 import importlib
 import os
 import sys
@@ -32,6 +34,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def store_of(options: argparse.Namespace) -> DeskStore:
     return open_store(str(options.store))
+
+
+def this_user() -> str:
+    """Whoever is logged in to this system, as far as it says."""
+    with contextlib.suppress(OSError, KeyError, ImportError):
+        return getpass.getuser()
+    return "somebody"
 
 
 def agents_of(place: str) -> list[Agent[Any]]:

@@ -26,7 +26,8 @@ class Command:
 
 
 COMMANDS = (
-    Command("demo", "placet.cli.demo", "an agent works and pauses; you decide, and the run goes on"),
+    Command("demo", "placet.cli.demo", "agents work and pause; you decide, and the runs go on"),
+    Command("serve", "placet.cli.serve", "the desk on the web: API, inbox, and the engine"),
     Command("doctor", "placet.cli.doctor", "which waiting runs cannot go on with today's code"),
     Command("audit", "placet.cli.audit", "who did what, and whether the logs are whole"),
 )

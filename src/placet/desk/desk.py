@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, Self
 
 import msgspec
@@ -19,6 +21,7 @@ from placet.agent_graph import AgentGraph
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.codec import Json, JsonObject, parse_arguments
 from placet.context import RunContextWrapper
+from placet.core.approvals import Entry
 from placet.core.deciding import facts_to_append, facts_to_revoke, not_pending
 from placet.core.fold import fold
 from placet.core.index import RequestKind, RequestRow, RequestStatus, RunStatus
@@ -34,12 +37,21 @@ from placet.errors import (
     StoreError,
     UserError,
 )
-from placet.events import AnyFact, CancelAsked, GrantMade, HoldKind, InChild, ResumeAsked, RunStarted, Verdict
+from placet.events import (
+    AnyFact,
+    CancelAsked,
+    GrantMade,
+    HoldKind,
+    InChild,
+    ResumeAsked,
+    RunStarted,
+    Verdict,
+)
 from placet.fleet.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.fleet.embedded import EmbeddedEngine
 from placet.ids import path_of
 from placet.ids import request_id as next_request_id
-from placet.ports import DeskStore, Engine, Hold, Page, RequestQuery, RunQuery, RunRow
+from placet.ports import DeskStore, Engine, EngineHealth, Hold, Page, RequestQuery, RunQuery, RunRow
 from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.run_state import as_input, new_log
 from placet.runtime.journal import fold_log
@@ -161,16 +173,24 @@ class Desk:
         by: str | None = None,
         context: Any = None,
         max_turns: int | None = DEFAULT_MAX_TURNS,
+        run_id: str | None = None,
     ) -> DeskRun:
-        """Begin a run. It is durable when this returns; whoever serves the store drives it."""
+        """Begin a run. It is durable when this returns; whoever serves the store drives it.
+
+        With a `run_id` of one's own (`run_…`), the run is begun once, however often it is asked for.
+        """
         found = self._driver.agents.get(agent) or self._driver.agents.get(Agent(name=agent).address)
         if found is None:
             raise UserError(f"This desk has no agent '{agent}'. It has: {', '.join(self._driver.agents) or 'none'}.")
-        log = new_log()
+        log = new_log() if run_id is None else Log(run_id, os.urandom(16))
         started = RunStarted(
             found.address, as_input(input), max_turns, context=self._contexts.dump_first(context), by=by
         )
-        await self.store.append(None, log, [log.next_line(self._now(), [started])], fold([started]))
+        try:
+            await self.store.append(None, log, [log.next_line(self._now(), [started])], fold([started]))
+        except PositionConflict:
+            if run_id is None:
+                raise
         await self._engine.enqueue(log.run_id)
         return await self.get(log.run_id)
 
@@ -264,8 +284,11 @@ class Desk:
         tool: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
+        newest_first: bool = False,
     ) -> Page[DeskRequest]:
-        query = RequestQuery(status=status, run_id=run_id, agent=agent, tool=tool, cursor=cursor, limit=limit)
+        query = RequestQuery(
+            status=status, run_id=run_id, agent=agent, tool=tool, cursor=cursor, limit=limit, newest_first=newest_first
+        )
         page = await self.store.requests(query)
         return Page([_asked(row) for row in page.rows], page.cursor)
 
@@ -331,22 +354,47 @@ class Desk:
 
     async def _checked_edit(self, row: RequestRow, arguments: Mapping[str, object]) -> JsonObject:
         edited = plain_object(arguments, f"The edited arguments of '{row.tool}'")
-        root = self._driver.agents.get(row.agent.split("/")[0].split(">")[0])
-        if root is None:  # a desk without the code cannot judge; the tool itself will, before it runs
-            return edited
-        agent = AgentGraph(root).at(row.agent)
-        tool = agent.tool_named(row.tool) or await self._server_tool(agent, row.tool)
-        problem = tool.problem_with(edited) if tool is not None else None
-        if problem is not None:
-            raise UserError(f"The edited arguments do not fit tool '{row.tool}':\n{problem}")
+        problems = await self.problems_with(row.agent, row.tool, edited)
+        if problems:
+            listed = "\n".join(f"{place}: {text}" for place, text in problems)
+            raise UserError(f"The edited arguments do not fit tool '{row.tool}':\n{listed}")
         return edited
 
-    async def _server_tool(self, agent: Agent[Any], name: str) -> Tool | None:
-        if not agent.mcp_servers:
+    async def problems_with(self, agent: str, tool_name: str, arguments: JsonObject) -> list[tuple[str, str]]:
+        """What is wrong with arguments for a tool of the agent at this path: (place, what is wrong there).
+
+        A desk without the agent's code cannot judge, and finds nothing; the tool itself will, before it runs.
+        """
+        tool = self.tool_at(agent, tool_name) or await self._server_tool(agent, tool_name)
+        problem = tool.problem_with(arguments) if tool is not None else None
+        found = [line.partition(": ") for line in (problem or "").splitlines()]
+        return [(place, text) if colon else ("arguments", place) for place, colon, text in found]
+
+    def tool_at(self, agent: str, tool_name: str) -> Tool | None:
+        """The tool of that name of the agent at this path; None where the agent's code is not here."""
+        found = self._agent_at(agent)
+        return found.tool_named(tool_name) if found is not None else None
+
+    async def _server_tool(self, agent: str, tool_name: str) -> Tool | None:
+        """The tool of that name that one of the agent's servers has at this moment."""
+        owner = self._agent_at(agent)
+        if owner is None or not owner.mcp_servers:
             return None
-        async with servers_in_use(AgentGraph(agent)):
-            found = await find_tools(agent, RunContextWrapper(None))
-        return next((tool for tool in found if tool.name == name), None)
+        async with servers_in_use(AgentGraph(owner)):
+            found = await find_tools(owner, RunContextWrapper(None))
+        return next((tool for tool in found if tool.name == tool_name), None)
+
+    def _agent_at(self, agent: str) -> Agent[Any] | None:
+        root = self._driver.agents.get(agent.partition("/")[0].partition(">")[0])
+        try:
+            return AgentGraph(root).at(agent) if root is not None else None
+        except UserError:  # the path leads nowhere in today's code
+            return None
+
+    @property
+    def agents(self) -> Sequence[Agent[Any]]:
+        """The agents that this desk can start."""
+        return list(self._driver.agents.values())
 
     def _facts(self, row: RequestRow, run: RunFold, word: Word) -> list[AnyFact]:
         """The facts that the word amounts to at this place of the log."""
@@ -405,6 +453,30 @@ class Desk:
         """Standing decisions that reach beyond one run."""
         return await self.store.grants()
 
+    async def grant(
+        self,
+        agent: str,
+        tool_name: str,
+        verdict: Literal["approve", "reject"],
+        *,
+        by: str | None = None,
+        arguments: Mapping[str, object] | None = None,
+        until: datetime | float | None = None,
+        uses: int | None = None,
+        reason: str | None = None,
+        message: str | None = None,
+    ) -> GrantMade:
+        """A standing decision about later calls of a tool of this agent; the operators' log tells who made it."""
+        tool = self.tool_at(agent, tool_name) or await self._server_tool(agent, tool_name)
+        if tool is None:
+            raise UserError(f"This desk has no tool '{tool_name}' of an agent '{agent}' to decide about.")
+        bounds = Grant(scope="agent", arguments=arguments, until=until, uses=uses)
+        entry = Entry(call="", label="", name=tool.name, tool=tool.identity, agent=agent, fingerprint=tool.fingerprint)
+        word = Word(verdict=verdict, always=bounds, by=by, reason=reason, message=message)
+        _, (made,) = facts_of_word(entry, word, self._now())
+        await self.store.put_grant(made)
+        return made
+
     async def revoke_grant(self, grant_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
         """Whether there was such a grant. What it has decided stays decided."""
         return await self.store.revoke_grant(grant_id, by=by, at=self._now(), reason=reason)
@@ -425,6 +497,19 @@ class Desk:
 
     async def holds(self) -> list[Hold]:
         return list(await self.store.holds())
+
+    # -- what drives the runs -----------------------------------------------------------------------------------------
+
+    @property
+    def drives_runs(self) -> bool:
+        return self._runs
+
+    async def health(self) -> EngineHealth:
+        return await self._engine.health()
+
+    def knows(self, agent: str) -> bool:
+        """Whether a run of this agent can be started here."""
+        return agent in self._driver.agents or (bool(agent) and Agent(name=agent).address in self._driver.agents)
 
     # -- live events --------------------------------------------------------------------------------------------------
 

@@ -127,7 +127,8 @@ class _Reader:
             case e.GrantMade():
                 yield self._of_grant(fact)
             case e.StandingGrantMade():
-                yield msgspec.structs.replace(self._of_grant(fact.grant), detail=f"{_scope(fact.grant)}, in {fact.run}")
+                where = f"in {fact.run}" if fact.run else "at a desk"
+                yield msgspec.structs.replace(self._of_grant(fact.grant), detail=f"{_scope(fact.grant)}, {where}")
             case e.GrantRevoked():
                 yield self._entry(fact.at, "grant revoked", fact.id, fact.by, fact.reason)
             case e.HoldPlaced():

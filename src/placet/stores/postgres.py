@@ -25,7 +25,7 @@ from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
-from placet.events import AnyFact, GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased
+from placet.events import AnyFact, GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased, StandingGrantMade
 from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
@@ -35,8 +35,10 @@ from placet.stores.ownership import driven_by, new_owner, pause_after_giving_up,
 from placet.stores.postgres_connections import SQL, TEXTS, Connection, Connections, connect
 from placet.stores.postgres_erasing import erase
 from placet.stores.postgres_operators import audited, write_grants
+from placet.stores.postgres_records import PostgresRecords
 from placet.stores.queries import Migration
 from placet.stores.rows import (
+    LAST,
     after_cursor,
     check_limit,
     check_status,
@@ -62,7 +64,7 @@ RING_SECONDS = 0.02
 Row = tuple[Any, ...]  # Any: what the columns hold
 
 
-class PostgresStore:
+class PostgresStore(PostgresRecords):
     """A store in a PostgreSQL database. It connects at the first use, or by `async with`; `close()` disconnects."""
 
     def __init__(
@@ -221,6 +223,10 @@ class PostgresStore:
     async def grants(self) -> list[GrantMade]:
         return [read_grant(data) for (data,) in await self._rows("all_grants")]
 
+    async def put_grant(self, grant: GrantMade) -> None:
+        given = {"id": grant.id, "agent": grant.agent, "data": text_of(grant)}
+        await self._audited(grant.at, StandingGrantMade("", grant), "put_grant", given)
+
     async def revoke_grant(
         self, grant_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
     ) -> bool:
@@ -262,8 +268,9 @@ class PostgresStore:
     async def requests(self, query: RequestQuery) -> Page[RequestRow]:
         check_status(query.status, "request")
         limit = check_limit(query.limit)
-        given = {"after": after_cursor(query.cursor, 0), "limit": limit + 1, "run_id": query.run_id}
-        name = "requests" if query.run_id is None else "requests_of_run"
+        after = after_cursor(query.cursor, LAST if query.newest_first else 0)
+        given = {"after": after, "limit": limit + 1, "run_id": query.run_id}
+        name = ("requests" if query.run_id is None else "requests_of_run") + ("_newest" if query.newest_first else "")
         sql = _filtered(name, given, {"status": query.status, "agent": query.agent, "tool": query.tool})
         rows = await self._rows(name, given, sql)
         return page_of(rows, limit, lambda row: int(row[0]), lambda row: read_request(*row[1:]))
@@ -275,7 +282,7 @@ class PostgresStore:
     async def runs(self, query: RunQuery) -> Page[RunRow]:
         check_status(query.status, "run")
         limit = check_limit(query.limit)
-        given: dict[str, object] = {"before": after_cursor(query.cursor, 2**62), "limit": limit + 1}
+        given: dict[str, object] = {"before": after_cursor(query.cursor, LAST), "limit": limit + 1}
         sql = _filtered("runs", given, {"status": query.status, "agent": query.agent})
         return page_of(await self._rows("runs", given, sql), limit, lambda row: int(row[0]), read_run)
 

@@ -133,6 +133,10 @@ def page_of(found: Sequence[R], limit: int, ordinal: Callable[[R], int], read: C
     return Page([read(row) for row in rows], f"after-{ordinal(rows[-1])}" if has_more and rows else None)
 
 
+LAST = 2**62
+"""Behind every ordinal: where a page begins that goes from the newest to the oldest."""
+
+
 def after_cursor(cursor: str | None, default: int) -> int:
     """The ordinal behind which a page begins."""
     if cursor is None:

@@ -33,6 +33,7 @@ from placet.stores.operators import whole_log
 from placet.stores.ownership import new_owner
 from placet.stores.queries import Migration
 from placet.stores.rows import (
+    LAST,
     after_cursor,
     check_limit,
     check_status,
@@ -43,6 +44,7 @@ from placet.stores.rows import (
     read_run,
 )
 from placet.stores.sqlite_files import SQL, SQLiteFile
+from placet.stores.sqlite_records import SQLiteRecords
 from placet.stores.sqlite_writer import Writer
 from placet.stores.writing import append_of
 
@@ -53,7 +55,7 @@ LOOK_SECONDS = 0.05
 """How often to look whether another process has written something."""
 
 
-class SQLiteStore:
+class SQLiteStore(SQLiteRecords):
     """A store in a file. It is opened at the first use, or by `async with`; `close()` lets go of it."""
 
     def __init__(
@@ -174,6 +176,9 @@ class SQLiteStore:
         rows = await self._read(lambda db: db.execute(SQL["all_grants"]).fetchall())
         return [read_grant(data) for (data,) in rows]
 
+    async def put_grant(self, grant: GrantMade) -> None:
+        await self._write(lambda db: sqlite_writes.put_grant(db, grant))
+
     async def revoke_grant(
         self, grant_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
     ) -> bool:
@@ -201,8 +206,9 @@ class SQLiteStore:
     async def requests(self, query: RequestQuery) -> Page[RequestRow]:
         check_status(query.status, "request")
         limit = check_limit(query.limit)
-        given = {"after": after_cursor(query.cursor, 0), "limit": limit + 1, "run_id": query.run_id}
-        name = "requests" if query.run_id is None else "requests_of_run"
+        after = after_cursor(query.cursor, LAST if query.newest_first else 0)
+        given = {"after": after, "limit": limit + 1, "run_id": query.run_id}
+        name = ("requests" if query.run_id is None else "requests_of_run") + ("_newest" if query.newest_first else "")
         sql = _filtered(name, given, {"status": query.status, "agent": query.agent, "tool": query.tool})
         rows = await self._read(lambda db: db.execute(sql, given).fetchall())
         return page_of(rows, limit, lambda row: int(row[0]), lambda row: read_request(*row[1:]))
@@ -214,7 +220,7 @@ class SQLiteStore:
     async def runs(self, query: RunQuery) -> Page[RunRow]:
         check_status(query.status, "run")
         limit = check_limit(query.limit)
-        given = {"before": after_cursor(query.cursor, 2**62), "limit": limit + 1, "now": time.time()}
+        given = {"before": after_cursor(query.cursor, LAST), "limit": limit + 1, "now": time.time()}
         sql = _filtered("runs", given, {"status": query.status, "agent": query.agent})
         rows = await self._read(lambda db: db.execute(sql, given).fetchall())
         return page_of(rows, limit, lambda row: int(row[0]), read_run)

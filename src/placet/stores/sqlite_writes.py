@@ -163,6 +163,11 @@ def remove_hold(db: sqlite3.Connection, lifted: HoldLifted) -> bool:
     return True
 
 
+def put_grant(db: sqlite3.Connection, grant: GrantMade) -> None:
+    if db.execute(SQL["keep_grant"], (grant.id, grant.agent, text_of(grant))).rowcount:
+        note_operators(db, grant.at, [StandingGrantMade("", grant)])
+
+
 def revoke_grant(db: sqlite3.Connection, revoked: GrantRevoked) -> bool:
     if not db.execute(SQL["revoke_grant"], (revoked.id,)).rowcount:
         return False

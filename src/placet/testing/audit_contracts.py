@@ -54,6 +54,18 @@ class AuditContract:
             ]
             assert log.verify()
 
+    async def test_a_grant_that_was_made_outside_of_any_run_stands_and_is_told_once(self) -> None:
+        async with self.two_stores() as (one, other):
+            grant = a_grant("grant_7")
+            await one.put_grant(grant)
+            await other.put_grant(grant)
+
+            log = await other.operators_log()
+            assert [fact for record in read_lines(log.lines) for fact in record.facts] == [
+                e.StandingGrantMade("", grant)
+            ]
+            assert list(await other.standing_grants(grant.agent)) == [grant]
+
     async def test_a_grant_that_is_made_and_revoked_in_one_append_is_told_so(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
             story = Story()

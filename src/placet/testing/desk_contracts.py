@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from placet import events as e
 from placet.codec import JsonObject
 from placet.core.log import Line, Log
@@ -229,6 +231,15 @@ class DeskStoreContract(AuditContract):
             pages = await _all_pages(store, RequestQuery(limit=3))
             assert [row.id for page in pages for row in page.rows] == [each for both in asked for each in both]
             assert [len(page.rows) for page in pages] == [3, 3, 2]
+
+    async def test_pages_of_questions_newest_first_are_the_same_the_other_way_round(self) -> None:
+        async with self.open_store(lease_ttl=TTL) as store:
+            asked = [each for _ in range(4) for each in await Story().ask(store, "pay", "mail")]
+
+            pages = await _all_pages(store, RequestQuery(limit=3, newest_first=True))
+            assert [row.id for page in pages for row in page.rows] == asked[::-1]
+            of_run = RequestQuery(run_id=pages[0].rows[0].run_id, newest_first=True)
+            assert [row.id for row in (await store.requests(of_run)).rows] == asked[:-3:-1]
 
     async def test_questions_are_found_by_run_agent_tool_and_status(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
@@ -715,8 +726,7 @@ class DeskStoreContract(AuditContract):
 async def _all_pages(store: DeskStore, query: RequestQuery) -> list[Page[Any]]:  # Any: rows of one kind
     pages = [await store.requests(query)]
     while pages[-1].cursor is not None:
-        following = RequestQuery(limit=query.limit, cursor=pages[-1].cursor)
-        pages.append(await store.requests(following))
+        pages.append(await store.requests(msgspec.structs.replace(query, cursor=pages[-1].cursor)))
     return pages
 
 

@@ -79,6 +79,10 @@ WHERE r.id = gone.id AND r.epoch = gone.epoch AND r.owner IS NOT NULL;
 -- The newest run that waits on a session.
 SELECT id FROM placet_runs WHERE session = %(session)s AND holds_session ORDER BY number DESC LIMIT 1;
 
+-- name: put_grant
+-- A standing grant that was made outside of any run.
+INSERT INTO placet_grants (id, agent, data) VALUES (%(id)s, %(agent)s, %(data)s) ON CONFLICT (id) DO NOTHING RETURNING 1;
+
 -- name: revoke_grant
 -- A standing grant ends.
 UPDATE placet_grants SET revoked = true WHERE id = %(id)s AND NOT revoked RETURNING 1;
@@ -126,6 +130,18 @@ ORDER BY ordinal LIMIT %(limit)s;
 SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
 WHERE run = (SELECT number FROM placet_runs WHERE id = %(run_id)s) AND ordinal > %(after)s {filters}
 ORDER BY ordinal LIMIT %(limit)s;
+
+-- name: requests_newest
+-- The same pages, newest first.
+SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
+WHERE ordinal < %(after)s {filters}
+ORDER BY ordinal DESC LIMIT %(limit)s;
+
+-- name: requests_of_run_newest
+-- The questions of one run, newest first.
+SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
+WHERE run = (SELECT number FROM placet_runs WHERE id = %(run_id)s) AND ordinal < %(after)s {filters}
+ORDER BY ordinal DESC LIMIT %(limit)s;
 
 -- name: runs
 -- A page of runs, newest first; `{filters}` are the conditions of the query.
@@ -259,3 +275,54 @@ UPDATE placet_requests SET data = %(data)s, closing = %(closing)s WHERE ordinal 
 UPDATE placet_runs
 SET key = '', final_output = NULL, stopped = NULL, started_by = NULL, session = NULL, erased_at = %(at)s
 WHERE number = %(run)s;
+
+-- name: record
+-- One record, unless it has expired.
+SELECT kind, id, owner, data, expires_at FROM placet_records
+WHERE kind = %(kind)s AND id = %(id)s AND (expires_at IS NULL OR expires_at > placet_now());
+
+-- name: records
+-- Records of one kind in the order of their ids; `{filters}` is the owner, if one is meant.
+SELECT kind, id, owner, data, expires_at FROM placet_records
+WHERE kind = %(kind)s AND id > %(after)s AND (expires_at IS NULL OR expires_at > placet_now()) {filters}
+ORDER BY id LIMIT %(limit)s;
+
+-- name: add_record
+-- A new record; an expired one makes room.
+INSERT INTO placet_records (kind, id, owner, data, expires_at)
+VALUES (%(kind)s, %(id)s, %(owner)s, %(data)s, %(expires_at)s)
+ON CONFLICT (kind, id) DO UPDATE SET owner = excluded.owner, data = excluded.data, expires_at = excluded.expires_at
+WHERE placet_records.expires_at <= placet_now()
+RETURNING 1;
+
+-- name: replace_record
+-- Other data under the same id, if the record is still there and is what it was.
+UPDATE placet_records SET owner = %(owner)s, data = %(data)s, expires_at = %(expires_at)s
+WHERE kind = %(kind)s AND id = %(id)s AND (expires_at IS NULL OR expires_at > placet_now())
+    AND (%(was)s::text IS NULL OR data = %(was)s::text)
+RETURNING 1;
+
+-- name: take_record
+-- A record goes to the one who takes it.
+DELETE FROM placet_records
+WHERE kind = %(kind)s AND id = %(id)s AND (expires_at IS NULL OR expires_at > placet_now())
+RETURNING kind, id, owner, data, expires_at;
+
+-- name: remove_records
+-- All records of one kind that belong to an owner.
+DELETE FROM placet_records WHERE kind = %(kind)s AND owner = %(owner)s RETURNING 1;
+
+-- name: expire_records
+-- Some of those whose time is over.
+DELETE FROM placet_records WHERE (kind, id) IN (
+    SELECT kind, id FROM placet_records WHERE expires_at <= placet_now() LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+RETURNING 1;
+
+-- name: counts
+-- How many runs are in which status, how many questions wait, and since when the oldest does.
+SELECT (SELECT count(*) FROM placet_runs WHERE status = 'running'),
+       (SELECT count(*) FROM placet_runs WHERE status = 'waiting'),
+       (SELECT count(*) FROM placet_runs WHERE status = 'ended'),
+       (SELECT count(*) FROM placet_requests WHERE status = 'pending'),
+       (SELECT data FROM placet_requests WHERE status = 'pending' ORDER BY ordinal LIMIT 1);

@@ -166,6 +166,18 @@ SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
 WHERE run = (SELECT number FROM placet_runs WHERE id = :run_id) AND ordinal > :after {filters}
 ORDER BY ordinal LIMIT :limit;
 
+-- name: requests_newest
+-- The same pages, newest first.
+SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
+WHERE ordinal < :after {filters}
+ORDER BY ordinal DESC LIMIT :limit;
+
+-- name: requests_of_run_newest
+-- The questions of one run, newest first.
+SELECT ordinal, data, status, closing, escalated_at FROM placet_requests
+WHERE run = (SELECT number FROM placet_runs WHERE id = :run_id) AND ordinal < :after {filters}
+ORDER BY ordinal DESC LIMIT :limit;
+
 -- name: runs
 -- A page of runs, newest first; `{filters}` are the conditions of the query.
 SELECT number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
@@ -277,3 +289,47 @@ WHERE number = ?;
 -- name: secrets_of_run
 -- What the log of a run is read with.
 SELECT head, key FROM placet_runs WHERE number = ?;
+
+-- name: record
+-- One record, unless it has expired.
+SELECT kind, id, owner, data, expires_at FROM placet_records
+WHERE kind = :kind AND id = :id AND (expires_at IS NULL OR expires_at > :now);
+
+-- name: records
+-- Records of one kind in the order of their ids; `{filters}` is the owner, if one is meant.
+SELECT kind, id, owner, data, expires_at FROM placet_records
+WHERE kind = :kind AND id > :after AND (expires_at IS NULL OR expires_at > :now) {filters}
+ORDER BY id LIMIT :limit;
+
+-- name: add_record
+-- A new record; an expired one makes room.
+INSERT INTO placet_records (kind, id, owner, data, expires_at) VALUES (:kind, :id, :owner, :data, :expires_at)
+ON CONFLICT (kind, id) DO UPDATE SET owner = excluded.owner, data = excluded.data, expires_at = excluded.expires_at
+WHERE placet_records.expires_at <= :now;
+
+-- name: replace_record
+-- Other data under the same id, if the record is still there and is what it was.
+UPDATE placet_records SET owner = :owner, data = :data, expires_at = :expires_at
+WHERE kind = :kind AND id = :id AND (expires_at IS NULL OR expires_at > :now) AND (:was IS NULL OR data = :was);
+
+-- name: take_record
+-- A record goes to the one who takes it.
+DELETE FROM placet_records
+WHERE kind = :kind AND id = :id AND (expires_at IS NULL OR expires_at > :now)
+RETURNING kind, id, owner, data, expires_at;
+
+-- name: remove_records
+-- All records of one kind that belong to an owner.
+DELETE FROM placet_records WHERE kind = ? AND owner = ?;
+
+-- name: expire_records
+-- Some of those whose time is over.
+DELETE FROM placet_records WHERE rowid IN (SELECT rowid FROM placet_records WHERE expires_at <= ? LIMIT ?);
+
+-- name: counts
+-- How many runs are in which status, how many questions wait, and since when the oldest does.
+SELECT (SELECT count(*) FROM placet_runs WHERE status = 'running'),
+       (SELECT count(*) FROM placet_runs WHERE status = 'waiting'),
+       (SELECT count(*) FROM placet_runs WHERE status = 'ended'),
+       (SELECT count(*) FROM placet_requests WHERE status = 'pending'),
+       (SELECT data FROM placet_requests WHERE status = 'pending' ORDER BY ordinal LIMIT 1);

@@ -1,0 +1,168 @@
+"""A desk that serves until somebody stops it: what `placet serve` and `placet demo` share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+import time
+import webbrowser
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from placet.agent import Agent
+from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed
+from placet.cli.terminal import complain
+from placet.desk.access.people import Scope
+from placet.desk.desk import Desk
+
+DEFAULT_PORT = 8700
+_NOT_WORDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What a desk is served with."""
+
+    store: str
+    agents: list[Agent[Any]]
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    host_names: tuple[str, ...] = ()
+    public_url: str | None = None
+    is_open: bool = False
+    open_name: str = "local"
+    four_eyes: tuple[Scope, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+    tls: tuple[str, str] | None = None
+    drives: bool = True
+    max_concurrent: int = 16
+    opens_browser: bool = False
+
+
+Announce = Callable[[str, str | None], None]
+"""Told where the desk is, and the key for the first admin where there is nobody yet."""
+
+
+def need_the_extra() -> None:
+    if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
+        raise CommandFailed("the desk on the web needs an extra that is not installed: pip install 'placet[desk]'.")
+
+
+async def serve_until_stopped(
+    given: Serving, announce: Announce, meanwhile: Callable[[Desk], Awaitable[None]] | None = None
+) -> int:
+    """Serve; `meanwhile` runs beside it. Ends on SIGTERM (0) or Ctrl-C (130)."""
+    need_the_extra()
+    from placet.desk.app import create_app
+    from placet.desk.server import check_bind, new_server
+
+    settings = _settings(given)
+    check_bind(given.host, settings)
+    listening = bind(given.host, given.port)
+    async with Desk(given.store, agents=given.agents, run=given.drives, max_concurrent=given.max_concurrent) as desk:
+        app = create_app(desk, settings)
+        await desk.store.latest_sequence()  # a store that cannot be used says so before anybody connects
+        server = new_server(
+            app,
+            trusted_proxies=given.trusted_proxies,
+            tls_certificate=given.tls[0] if given.tls is not None else None,
+            tls_key=given.tls[1] if given.tls is not None else None,
+        )
+        key = None if given.is_open else await app.state.web.accounts.first_admin_key()
+        url = given.public_url or _url(listening, given)
+        stopped_by = _obey_signals(server)
+        beside = asyncio.create_task(_beside(server, desk, url, key, announce, given, meanwhile))
+        await server._serve([listening])  # with signal handlers of our own: uvicorn's would raise the signal again
+        beside.cancel()
+        await asyncio.gather(beside, return_exceptions=True)
+    return INTERRUPTED if stopped_by == [signal.SIGINT] else OK
+
+
+async def _beside(
+    server: Any,  # Any: typed where the extra is installed
+    desk: Desk,
+    url: str,
+    key: str | None,
+    announce: Announce,
+    given: Serving,
+    meanwhile: Callable[[Desk], Awaitable[None]] | None,
+) -> None:
+    await server.is_ready.wait()
+    announce(url, key)
+    if given.opens_browser:
+        await asyncio.to_thread(webbrowser.open, f"{url}/invitation?key={key}" if key is not None else url)
+    if meanwhile is not None:
+        await meanwhile(desk)
+
+
+def _settings(given: Serving) -> Any:  # Any: typed where the extra is installed
+    from placet.desk.web.settings import WebSettings
+
+    names = WebSettings().hosts + ((given.host,) if given.host not in ("0.0.0.0", "::") else ())  # noqa: S104
+    return WebSettings(
+        hosts=(*names, *(name.lower() for name in given.host_names)),
+        public_url=given.public_url,
+        is_open=given.is_open,
+        open_name=given.open_name,
+        four_eyes=given.four_eyes,
+    )
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket, or a sentence that says why not."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+    except OSError as error:
+        words = "another program has it: choose another with --port" if error.errno == 98 else error.strerror
+        raise CommandFailed(f"port {port} on {host} cannot be used: {words}.") from error
+
+
+def _url(listening: socket.socket, given: Serving) -> str:
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if given.tls is not None else 'http'}://{shown}:{port}"
+
+
+def _obey_signals(server: Any) -> list[signal.Signals]:  # Any: as above
+    """The list tells, later, which signal came first."""
+    seen: list[signal.Signals] = []
+
+    def stop(which: signal.Signals) -> None:
+        if not seen:
+            seen.append(which)
+        server.handle_exit(which, None)
+
+    for which in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(which, stop, which)
+    return seen
+
+
+class EventLines(logging.Formatter):
+    """Log lines as named events: when, how grave, what, and the words that go with it. Never arguments or secrets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+        words = {name: value for name, value in vars(record).items() if name not in _NOT_WORDS}
+        action = words.pop("action", None) or record.getMessage()
+        told = " ".join(f"{name}={value!r}" for name, value in words.items())
+        line = f"{when} {record.levelname.lower()} {action} {told}".rstrip()
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def log_to_stderr(level: int = logging.INFO) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(EventLines())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.captureWarnings(True)
+
+
+def say_if_open(given: Serving) -> None:
+    if given.is_open:
+        complain(f"nobody is asked who they are: whoever uses this machine decides as «{given.open_name}».")

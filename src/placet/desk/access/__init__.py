@@ -1,0 +1,1 @@
+"""Who may use a desk: users, roles, tokens, sessions, invitations. No HTTP in here."""

@@ -1,0 +1,115 @@
+"""People and programs at a desk, and what they may do. Pure: who asks is told elsewhere."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from placet.errors import AccessDenied, UserError
+from placet.events import Verdict
+
+Role: TypeAlias = Literal["viewer", "reviewer", "admin"]
+ROLES: tuple[Role, ...] = ("viewer", "reviewer", "admin")
+"""Each may do what those before it may: look; decide, start and cancel; say who may."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which calls somebody may decide: patterns with `*` and `?`, for the agent's path and the tool's name."""
+
+    agent: str = "*"
+    tool: str = "*"
+
+    def covers(self, agent: str, tool: str) -> bool:
+        return fnmatchcase(agent, self.agent) and fnmatchcase(tool, self.tool)
+
+
+EVERYTHING = (Scope(),)
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody whom this desk knows. A program is a user without a password, with tokens."""
+
+    name: str
+    role: Role
+    decides: tuple[Scope, ...] = EVERYTHING
+    """What a reviewer or an admin may decide; nothing else."""
+    password: str | None = None
+    """A salted hash."""
+    is_active: bool = True
+    created_at: float = 0.0
+    created_by: str | None = None
+
+
+class Actor(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is behind a request: the name that decisions are recorded under, and what they may do."""
+
+    name: str
+    role: Role
+    via: Literal["session", "token", "open"]
+    """By a cookie, by a token, or at a desk that asks nobody who they are."""
+    decides: tuple[Scope, ...] = EVERYTHING
+    narrowed: tuple[Scope, ...] = EVERYTHING
+    """A token may be allowed less than its owner."""
+    credential: str = ""
+    """The id of the session or token."""
+    csrf: str = ""
+    """What forms of this session carry."""
+
+    def may(self, role: Role) -> bool:
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+    def may_decide(self, agent: str, tool: str) -> bool:
+        """By role and patterns; whether it is their own run is judged by `why_not`."""
+        allowed = (self.decides, self.narrowed)
+        return self.may("reviewer") and all(any(one.covers(agent, tool) for one in some) for some in allowed)
+
+
+def lower_role(one: Role, other: Role) -> Role:
+    return min(one, other, key=ROLES.index)
+
+
+def checked_name(name: str) -> str:
+    """A user's name in the form in which it is kept, or UserError."""
+    found = name.strip().lower()
+    if not _NAME.fullmatch(found):
+        raise UserError(
+            f"{name[:80]!r} cannot be a user's name: up to 64 small letters, digits and . _ @ + -, "
+            "beginning with a letter or a digit."
+        )
+    return found
+
+
+def why_not(
+    actor: Actor,
+    verdict: Verdict | None,
+    *,
+    agent: str,
+    tool: str,
+    started_by: str | None,
+    four_eyes: tuple[Scope, ...],
+) -> str | None:
+    """Why this actor may not say this about that call; None when they may.
+
+    Where four eyes are asked for, whoever started the run may only say no. `verdict` None: whether they may say yes.
+    """
+    if not actor.may("reviewer"):
+        return f"{actor.name} may look, not decide: that takes the role reviewer."
+    if not actor.may_decide(agent, tool):
+        return f"{actor.name} may not decide calls of {tool} by {agent}: an admin says who may."
+    is_their_own = started_by is not None and started_by == actor.name
+    if is_their_own and verdict != "reject" and any(scope.covers(agent, tool) for scope in four_eyes):
+        return f"{actor.name} started this run: four eyes are asked for, so somebody else has to say yes."
+    return None
+
+
+def refuse_if_not_allowed(
+    actor: Actor, verdict: Verdict, *, agent: str, tool: str, started_by: str | None, four_eyes: tuple[Scope, ...]
+) -> None:
+    problem = why_not(actor, verdict, agent=agent, tool=tool, started_by=started_by, four_eyes=four_eyes)
+    if problem is not None:
+        raise AccessDenied(problem)

@@ -1,0 +1,147 @@
+"""What waits for people, and their decisions, over the API."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+
+import msgspec
+
+from placet.desk.access.people import Actor
+from placet.desk.api.operations import Ask, Operation
+from placet.desk.api.shapes import (
+    ApprovalDetail,
+    ApprovalFilter,
+    ApprovalPage,
+    ApprovalShape,
+    ManyOutcomes,
+    ManyWords,
+    Nothing,
+    OneOfMany,
+    OneOutcome,
+    ProblemShape,
+)
+from placet.desk.web.context import Web
+from placet.desk.web.deciding import Word, decide, request_or_404, why_not_decide
+from placet.desk.web.problems import Problem, as_problem
+from placet.errors import PlacetError
+
+HASH_HINT = " An id ends with «#» and a number: in an address, «#» is written %23."
+
+
+async def list_approvals(ask: Ask[ApprovalFilter, Nothing]) -> ApprovalPage:
+    wanted = ask.query
+    page = await ask.web.desk.requests(
+        status=None if wanted.status == "all" else wanted.status,
+        run_id=wanted.run_id,
+        agent=wanted.agent,
+        tool=wanted.tool,
+        cursor=wanted.cursor,
+        limit=wanted.limit,
+    )
+    return ApprovalPage(data=[ApprovalShape.of(request) for request in page.rows], next=page.cursor)
+
+
+async def show(ask: Ask[Nothing, Nothing]) -> ApprovalDetail:
+    request = await request_or_404(ask.web, _id_in(ask.part("request_id")))
+    tool = ask.web.desk.tool_at(request.agent, request.tool)
+    return ApprovalDetail.with_more(
+        request,
+        parameters=dict(tool.params_json_schema) if tool is not None else None,
+        description=tool.description if tool is not None else None,
+        you_may_not=await why_not_decide(ask.web, ask.actor, request),
+    )
+
+
+async def decide_one(ask: Ask[Nothing, Word]) -> ApprovalShape:
+    return ApprovalShape.of(await decide(ask.web, ask.actor, _id_in(ask.part("request_id")), ask.body))
+
+
+async def decide_many(ask: Ask[Nothing, ManyWords]) -> ManyOutcomes:
+    """Those about one run one after the other, those about different runs side by side; told in the order given."""
+    given = list(enumerate(ask.body.decisions))
+    by_run = sorted(given, key=lambda each: _run_of(each[1]))
+    groups = [list(group) for _, group in itertools.groupby(by_run, key=lambda each: _run_of(each[1]))]
+    found: dict[int, OneOutcome] = {}
+
+    async def decide_group(group: Sequence[tuple[int, OneOfMany]]) -> None:
+        for index, word in group:
+            found[index] = await _outcome(ask.web, ask.actor, word)
+
+    await asyncio.gather(*(decide_group(group) for group in groups))
+    return ManyOutcomes(data=[found[index] for index, _ in given])
+
+
+def _run_of(word: OneOfMany) -> str:
+    return word.id.partition(":")[0]
+
+
+async def _outcome(web: Web, actor: Actor, given: OneOfMany) -> OneOutcome:
+    word = Word(**{name: getattr(given, name) for name in Word.__struct_fields__})
+    try:
+        request = await decide(web, actor, _id_in(given.id), word)
+    except (Problem, PlacetError) as error:
+        problem = error if isinstance(error, Problem) else as_problem(error)
+        return OneOutcome(id=given.id, status=problem.status, problem=_shape(problem))
+    return OneOutcome(id=given.id, status=200, approval=ApprovalShape.of(request))
+
+
+def _shape(problem: Problem) -> ProblemShape:
+    return msgspec.convert(problem.body("/v1/decisions"), ProblemShape, from_attributes=True)
+
+
+def _id_in(text: str) -> str:
+    """A request's id; what cannot be one is not there."""
+    if "\x00" in text or "#" not in text:
+        hint = "" if "#" in text else HASH_HINT
+        raise Problem(404, "not_found", f"There is no request {text[:120]!r} in this store.{hint}")
+    return text
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/v1/approvals",
+        list_approvals,
+        "What waits for a person, oldest first",
+        "approvals",
+        query=ApprovalFilter,
+        answer=ApprovalPage,
+        details="Without `status`, what is pending. A page costs the same however many wait.",
+    ),
+    Operation(
+        "POST",
+        "/v1/approvals/{request_id:path}/decisions",
+        decide_one,
+        "Decide",
+        "approvals",
+        role="reviewer",
+        body=Word,
+        answer=ApprovalShape,
+        problems=(404, 409),
+        details="The decision is recorded under the name of whoever asks. The same decision again is a success; a "
+        "contradicting one is a conflict (409) that names the `winner`. With `digest`, only what was shown is decided "
+        "about. Edited arguments that do not fit the tool are refused (422), with `errors` by field.",
+    ),
+    Operation(
+        "GET",
+        "/v1/approvals/{request_id:path}",
+        show,
+        "Show what is asked",
+        "approvals",
+        answer=ApprovalDetail,
+        problems=(404,),
+    ),
+    Operation(
+        "POST",
+        "/v1/decisions",
+        decide_many,
+        "Decide many at once",
+        "approvals",
+        role="reviewer",
+        body=ManyWords,
+        answer=ManyOutcomes,
+        details="Each has its own outcome, as if it had been sent alone.",
+    ),
+)

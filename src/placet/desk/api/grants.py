@@ -1,0 +1,122 @@
+"""Standing decisions, and what operators hold back, over the API."""
+
+from __future__ import annotations
+
+from placet.desk.access.people import refuse_if_not_allowed
+from placet.desk.api.operations import Ask, Operation
+from placet.desk.api.shapes import (
+    GrantList,
+    GrantShape,
+    HoldList,
+    HoldShape,
+    NewGrant,
+    NewHold,
+    Nothing,
+    WhichHold,
+)
+from placet.desk.web.problems import Problem
+from placet.events import GrantMade
+
+
+async def list_grants(ask: Ask[Nothing, Nothing]) -> GrantList:
+    return GrantList(data=[GrantShape.of(grant) for grant in await ask.web.desk.grants()])
+
+
+async def make(ask: Ask[Nothing, NewGrant]) -> GrantShape:
+    given = ask.body
+    _check_right(ask, given.agent, given.tool)
+    grant = await ask.web.desk.grant(
+        given.agent,
+        given.tool,
+        given.decision,
+        by=ask.actor.name,
+        arguments=given.arguments,
+        until=given.until,
+        uses=given.uses,
+        reason=given.reason,
+        message=given.message,
+    )
+    return GrantShape.of(grant)
+
+
+async def revoke(ask: Ask[Nothing, Nothing]) -> None:
+    grant = await _grant_or_404(ask)
+    _check_right(ask, grant.agent, grant.tool.rpartition(":")[2])
+    await ask.web.desk.revoke_grant(grant.id, by=ask.actor.name)
+
+
+async def _grant_or_404(ask: Ask[Nothing, Nothing]) -> GrantMade:
+    wanted = ask.part("grant_id")
+    found = next((grant for grant in await ask.web.desk.grants() if grant.id == wanted), None)
+    if found is None:
+        raise Problem(404, "not_found", f"There is no grant {wanted[:80]!r} that stands.")
+    return found
+
+
+def _check_right(ask: Ask[Nothing, NewGrant] | Ask[Nothing, Nothing], agent: str, tool: str) -> None:
+    refuse_if_not_allowed(ask.actor, "approve", agent=agent, tool=tool, started_by=None, four_eyes=())
+
+
+async def list_holds(ask: Ask[Nothing, Nothing]) -> HoldList:
+    return HoldList(data=[HoldShape.of(hold) for hold in await ask.web.desk.holds()])
+
+
+async def hold(ask: Ask[Nothing, NewHold]) -> HoldList:
+    await ask.web.desk.hold(ask.body.kind, ask.body.name, by=ask.actor.name, reason=ask.body.reason)
+    return HoldList(data=[HoldShape.of(each) for each in await ask.web.desk.holds()])
+
+
+async def release(ask: Ask[WhichHold, Nothing]) -> None:
+    if not await ask.web.desk.release_hold(ask.query.kind, ask.query.name, by=ask.actor.name):
+        raise Problem(404, "not_found", f"There is no hold on the {ask.query.kind} {ask.query.name[:80]!r}.")
+
+
+OPERATIONS = (
+    Operation("GET", "/v1/grants", list_grants, "Standing decisions", "grants", answer=GrantList),
+    Operation(
+        "POST",
+        "/v1/grants",
+        make,
+        "Make a standing decision",
+        "grants",
+        role="reviewer",
+        body=NewGrant,
+        answer=GrantShape,
+        status=201,
+        details="It decides later calls of this tool of this agent, within its bounds, until the tool changes.",
+    ),
+    Operation(
+        "DELETE",
+        "/v1/grants/{grant_id}",
+        revoke,
+        "End a standing decision",
+        "grants",
+        role="reviewer",
+        status=204,
+        problems=(404,),
+    ),
+    Operation("GET", "/v1/holds", list_holds, "What is held back", "holds", answer=HoldList),
+    Operation(
+        "POST",
+        "/v1/holds",
+        hold,
+        "Hold a run, an agent or a tool back",
+        "holds",
+        role="reviewer",
+        body=NewHold,
+        answer=HoldList,
+        status=201,
+        details="Nothing that it covers starts from now on, approved or not. A call that has begun goes on.",
+    ),
+    Operation(
+        "DELETE",
+        "/v1/holds",
+        release,
+        "End a hold",
+        "holds",
+        role="admin",
+        query=WhichHold,
+        status=204,
+        problems=(404,),
+    ),
+)

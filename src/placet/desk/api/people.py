@@ -1,0 +1,186 @@
+"""Users and tokens over the API."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from placet.desk.access.accounts import Token
+from placet.desk.access.people import User
+from placet.desk.api.operations import Answer, Ask, Operation
+from placet.desk.api.shapes import (
+    InvitationShape,
+    MeShape,
+    NewToken,
+    NewTokenShape,
+    NewUser,
+    Nothing,
+    TokenFilter,
+    TokenList,
+    TokenShape,
+    UserChange,
+    UserList,
+    UserShape,
+)
+from placet.desk.web.context import Web
+from placet.desk.web.problems import Problem
+
+DAY = 24 * 3600.0
+
+
+def invitation_link(web: Web, key: str, base: str) -> str:
+    """Where an invitation is followed. `base` is where the desk was reached, if nothing else is known."""
+    return f"{(web.settings.public_url or base).rstrip('/')}/invitation?key={quote(key)}"
+
+
+async def me(ask: Ask[Nothing, Nothing]) -> MeShape:
+    return MeShape.of(ask.actor)
+
+
+async def list_users(ask: Ask[Nothing, Nothing]) -> UserList:
+    return UserList(data=[UserShape.of(user) for user in await ask.web.accounts.users()])
+
+
+async def add_user(ask: Ask[Nothing, NewUser]) -> Answer:
+    given, accounts = ask.body, ask.web.accounts
+    user = await accounts.add_user(given.name, given.role, decides=tuple(given.decides), by=ask.actor.name)
+    return Answer(await _invited(ask, user), headers={"Location": f"/v1/users/{quote(user.name)}"})
+
+
+async def invite_again(ask: Ask[Nothing, Nothing]) -> InvitationShape:
+    return await _invited(ask, await _user_or_404(ask.web, ask.part("name")))
+
+
+async def _invited(ask: Ask[Nothing, NewUser] | Ask[Nothing, Nothing], user: User) -> InvitationShape:
+    key = await ask.web.accounts.invite(user.role, name=user.name, by=ask.actor.name)
+    link = invitation_link(ask.web, key, str(ask.request.base_url))
+    return InvitationShape(user=UserShape.of(user), link=link)
+
+
+async def change_user(ask: Ask[Nothing, UserChange]) -> UserShape:
+    user = await _user_or_404(ask.web, ask.part("name"))
+    given = ask.body
+    decides = None if given.decides is None else tuple(given.decides)
+    changed = await ask.web.accounts.change_user(user.name, role=given.role, decides=decides, is_active=given.is_active)
+    return UserShape.of(changed)
+
+
+async def remove_user(ask: Ask[Nothing, Nothing]) -> None:
+    user = await _user_or_404(ask.web, ask.part("name"))
+    await ask.web.accounts.remove_user(user.name)
+
+
+async def _user_or_404(web: Web, name: str) -> User:
+    found = None if "\x00" in name else await web.accounts.user(name)
+    if found is None:
+        raise Problem(404, "not_found", f"There is no user {name[:80]!r} at this desk.")
+    return found
+
+
+async def list_tokens(ask: Ask[TokenFilter, Nothing]) -> TokenList:
+    owner = ask.query.owner if ask.actor.may("admin") else ask.actor.name
+    return TokenList(data=[TokenShape.of(token) for token in await ask.web.accounts.tokens(owner)])
+
+
+async def add_token(ask: Ask[Nothing, NewToken]) -> Answer:
+    given = ask.body
+    owner = given.owner or ask.actor.name
+    if owner != ask.actor.name and not ask.actor.may("admin"):
+        raise Problem(403, "access_denied", "Only an admin makes tokens for others.")
+    if ask.actor.via == "token" and not ask.actor.may("admin"):
+        raise Problem(403, "access_denied", "A token makes no further tokens unless it is an admin's: log in.")
+    text, token = await ask.web.accounts.add_token(
+        owner,
+        given.name,
+        role=given.role,
+        decides=tuple(given.decides),
+        seconds=None if given.days is None else given.days * DAY,
+    )
+    return Answer(NewTokenShape.with_text(token, text), headers={"Location": f"/v1/tokens/{token.id}"})
+
+
+async def revoke_token(ask: Ask[Nothing, Nothing]) -> None:
+    token = await _token_or_404(ask)
+    await ask.web.accounts.revoke_token(token.id)
+
+
+async def _token_or_404(ask: Ask[Nothing, Nothing]) -> Token:
+    wanted = ask.part("token_id")
+    found = None if "\x00" in wanted else await ask.web.accounts.token(wanted)
+    if found is None or not (found.owner == ask.actor.name or ask.actor.may("admin")):
+        raise Problem(404, "not_found", f"There is no token {wanted[:80]!r}.")
+    return found
+
+
+OPERATIONS = (
+    Operation("GET", "/v1/me", me, "Who you are to this desk", "people", answer=MeShape),
+    Operation("GET", "/v1/users", list_users, "List users", "people", role="admin", answer=UserList),
+    Operation(
+        "POST",
+        "/v1/users",
+        add_user,
+        "Add a user",
+        "people",
+        role="admin",
+        body=NewUser,
+        answer=InvitationShape,
+        status=201,
+        details="The answer has a link that works once, with which they set a password. A program needs none: give it "
+        "a token.",
+    ),
+    Operation(
+        "PATCH",
+        "/v1/users/{name}",
+        change_user,
+        "Change what a user may do",
+        "people",
+        role="admin",
+        body=UserChange,
+        answer=UserShape,
+        problems=(404,),
+        details="It holds at once, also in open sessions and for their tokens.",
+    ),
+    Operation(
+        "DELETE",
+        "/v1/users/{name}",
+        remove_user,
+        "Remove a user, with all sessions and tokens",
+        "people",
+        role="admin",
+        status=204,
+        problems=(404,),
+    ),
+    Operation(
+        "POST",
+        "/v1/users/{name}/invitation",
+        invite_again,
+        "A link with which a user sets a new password",
+        "people",
+        role="admin",
+        body=Nothing,
+        answer=InvitationShape,
+        status=201,
+        problems=(404,),
+    ),
+    Operation("GET", "/v1/tokens", list_tokens, "List tokens", "people", query=TokenFilter, answer=TokenList),
+    Operation(
+        "POST",
+        "/v1/tokens",
+        add_token,
+        "Make a token",
+        "people",
+        body=NewToken,
+        answer=NewTokenShape,
+        status=201,
+        details="Its text is in the answer and nowhere else: the store keeps a digest.",
+    ),
+    Operation(
+        "DELETE",
+        "/v1/tokens/{token_id}",
+        revoke_token,
+        "Revoke a token",
+        "people",
+        status=204,
+        problems=(404,),
+        details="The next request that shows it is refused.",
+    ),
+)

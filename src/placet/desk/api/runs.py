@@ -1,0 +1,172 @@
+"""Runs over the API: start, list, show, cancel, resume, forget; and their logs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from placet.core.log import read_line
+from placet.desk.api.idempotency import run_id_of
+from placet.desk.api.operations import Answer, Ask, Operation
+from placet.desk.api.shapes import (
+    LogFact,
+    LogFilter,
+    LogLine,
+    LogPage,
+    NewRun,
+    Nothing,
+    RunFilter,
+    RunPage,
+    RunShape,
+    Why,
+)
+from placet.desk.desk import DeskRun
+from placet.desk.web.context import Web
+from placet.desk.web.deciding import moment
+from placet.desk.web.feed import kind_of
+from placet.desk.web.problems import FieldProblem, Problem
+from placet.events import AnyFact, Fact, InChild
+
+
+async def run_or_404(web: Web, run_id: str) -> DeskRun:
+    row = None if "\x00" in run_id else await web.desk.store.run(run_id)
+    if row is None:
+        raise Problem(404, "not_found", f"There is no run {run_id[:80]!r} in this store.")
+    return await web.desk.get(run_id)
+
+
+async def start(ask: Ask[Nothing, NewRun]) -> Answer:
+    given = ask.body
+    if not ask.web.desk.knows(given.agent):
+        names = ", ".join(agent.name for agent in ask.web.desk.agents) or "none"
+        message = f"this desk has no such agent; it has: {names}"
+        raise Problem(
+            422,
+            "unknown_agent",
+            f"This desk has no agent {given.agent[:80]!r}. It has: {names}.",
+            errors=[FieldProblem(field="agent", message=message)],
+        )
+    run = await ask.web.desk.start(
+        given.agent,
+        given.input,
+        by=ask.actor.name,
+        context=given.context,
+        max_turns=given.max_turns,
+        run_id=run_id_of(ask.request),
+    )
+    return Answer(RunShape.of(run), headers={"Location": f"/v1/runs/{run.id}"})
+
+
+async def list_runs(ask: Ask[RunFilter, Nothing]) -> RunPage:
+    wanted = ask.query
+    page = await ask.web.desk.runs(status=wanted.status, agent=wanted.agent, cursor=wanted.cursor, limit=wanted.limit)
+    return RunPage(data=[RunShape.of(run) for run in page.rows], next=page.cursor)
+
+
+async def show(ask: Ask[Nothing, Nothing]) -> RunShape:
+    return RunShape.of(await run_or_404(ask.web, ask.part("run_id")))
+
+
+async def cancel(ask: Ask[Nothing, Why]) -> RunShape:
+    run = await run_or_404(ask.web, ask.part("run_id"))
+    await ask.web.desk.cancel(run.id, by=ask.actor.name, reason=ask.body.reason)
+    return RunShape.of(await ask.web.desk.get(run.id))
+
+
+async def resume(ask: Ask[Nothing, Nothing]) -> RunShape:
+    run = await run_or_404(ask.web, ask.part("run_id"))
+    if run.status == "ended":
+        raise Problem(409, "run_finished", f"Run {run.id} has ended: there is nothing left to resume.")
+    await ask.web.desk.resume(run.id, by=ask.actor.name)
+    return RunShape.of(await ask.web.desk.get(run.id))
+
+
+async def forget(ask: Ask[Nothing, Nothing]) -> None:
+    run = await run_or_404(ask.web, ask.part("run_id"))
+    if run.status != "ended":
+        raise Problem(409, "run_not_ended", f"Run {run.id} has not ended: cancel it first.")
+    await ask.web.desk.delete(run.id)
+
+
+async def log(ask: Ask[LogFilter, Nothing]) -> LogPage:
+    run = await run_or_404(ask.web, ask.part("run_id"))
+    stored = await ask.web.desk.store.load(run.id)
+    lines = stored.log.lines if stored is not None and stored.log is not None else []
+    first = ask.query.after + 1
+    shown = lines[first : first + ask.query.limit]
+    last = first + len(shown) - 1
+    data = [_line(first + index, text) for index, text in enumerate(shown)]
+    return LogPage(data=data, next=last if last + 1 < len(lines) and shown else None)
+
+
+def _line(position: int, text: bytes) -> LogLine:
+    record = read_line(text)
+    return LogLine(position=position, at=moment(record.at), facts=[_fact(fact) for fact in record.facts])
+
+
+def _fact(fact: AnyFact) -> LogFact:
+    bare: Fact = fact.fact if isinstance(fact, InChild) else fact
+    data = {name: msgspec.to_builtins(getattr(bare, name)) for name in bare.__struct_fields__}
+    return LogFact(kind=kind_of(bare), path=fact.path if isinstance(fact, InChild) else "", data=data)
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/v1/runs",
+        start,
+        "Start a run",
+        "runs",
+        role="reviewer",
+        body=NewRun,
+        answer=RunShape,
+        status=201,
+        problems=(409,),
+        details="It is durable when this answers; it is driven in the background. With an `Idempotency-Key` it is "
+        "started once, however often it is asked for.",
+    ),
+    Operation("GET", "/v1/runs", list_runs, "List runs, newest first", "runs", query=RunFilter, answer=RunPage),
+    Operation("GET", "/v1/runs/{run_id}", show, "Show a run", "runs", answer=RunShape, problems=(404,)),
+    Operation(
+        "DELETE",
+        "/v1/runs/{run_id}",
+        forget,
+        "Forget a run that has ended",
+        "runs",
+        role="admin",
+        status=204,
+        problems=(404, 409),
+    ),
+    Operation(
+        "POST",
+        "/v1/runs/{run_id}/cancel",
+        cancel,
+        "Cancel a run",
+        "runs",
+        role="reviewer",
+        body=Why,
+        answer=RunShape,
+        problems=(404, 409),
+        details="Each open call gets an output, then the run ends. What has happened has happened.",
+    ),
+    Operation(
+        "POST",
+        "/v1/runs/{run_id}/resume",
+        resume,
+        "Go on with a run that an error stopped",
+        "runs",
+        role="reviewer",
+        body=Nothing,
+        answer=RunShape,
+        problems=(404, 409),
+    ),
+    Operation(
+        "GET",
+        "/v1/runs/{run_id}/log",
+        log,
+        "The log of a run: every fact, in order",
+        "runs",
+        query=LogFilter,
+        answer=LogPage,
+        problems=(404,),
+    ),
+)

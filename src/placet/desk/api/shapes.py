@@ -1,0 +1,477 @@
+"""What the API takes and gives, as types: the description of the API is made from them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from placet.codec import Json, JsonObject
+from placet.core.index import RequestKind, RequestStatus, RunStatus
+from placet.desk.access.accounts import Token
+from placet.desk.access.people import Actor, Role, Scope, User
+from placet.desk.desk import DeskRequest, DeskRun
+from placet.desk.web.deciding import Word, moment
+from placet.desk.web.problems import FieldProblem, Winner
+from placet.events import GrantMade
+from placet.ports import Hold
+
+MAX_AT_ONCE = 200
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=200, description="How many to give at most.")]
+Cursor: TypeAlias = Annotated[str, Meta(max_length=64, description="The `next` of the page before.")]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\u0000]+$")]
+Note: TypeAlias = Annotated[str, Meta(max_length=10_000, pattern=r"^[^\u0000]*$")]
+Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of what is sent: a name that is not known is refused, not ignored."""
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """The base of what is given."""
+
+
+class Nothing(Given, frozen=True, kw_only=True):
+    """An operation without parameters."""
+
+
+class ProblemShape(Shown, frozen=True, kw_only=True, rename={"kind": "type"}, omit_defaults=True):
+    """An error (RFC 9457). `code` is stable; `detail` is for people."""
+
+    kind: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    instance: str
+    errors: list[FieldProblem] | None = None
+    """What is wrong with which field of what was sent."""
+    winner: Winner | None = None
+    """With a conflict: the decision that stands."""
+
+
+# -- runs -------------------------------------------------------------------------------------------------------------
+
+
+class RunShape(Shown, frozen=True, kw_only=True):
+    """A run: one conversation of an agent, from its input to its final output."""
+
+    id: str
+    agent: str
+    status: RunStatus
+    final_output: Json
+    created_at: datetime
+    updated_at: datetime
+    turn: int
+    started_by: str | None
+    stopped: str | None
+    """What stopped the last drive, if an error did: the run can be resumed."""
+    is_parked: bool
+
+    @classmethod
+    def of(cls, run: DeskRun) -> RunShape:
+        return cls(
+            id=run.id,
+            agent=run.agent,
+            status=run.status,
+            final_output=run.final_output,
+            created_at=moment(run.created_at),
+            updated_at=moment(run.updated_at),
+            turn=run.turn,
+            started_by=run.started_by,
+            stopped=run.stopped,
+            is_parked=run.is_parked,
+        )
+
+
+class RunPage(Shown, frozen=True, kw_only=True):
+    data: list[RunShape]
+    next: str | None
+
+
+class RunFilter(Given, frozen=True, kw_only=True):
+    status: RunStatus | None = None
+    agent: str | None = None
+    cursor: Cursor | None = None
+    limit: Limit = 50
+
+
+class NewRun(Given, frozen=True, kw_only=True):
+    """A run to be started; whoever asks is recorded as the one who started it."""
+
+    agent: Name
+    input: str | list[JsonObject]
+    """A text, or items in the shape of the Responses API."""
+    context: JsonObject | None = None
+    max_turns: Annotated[int, Meta(ge=1, le=10_000)] | None = 10
+
+
+class Why(Given, frozen=True, kw_only=True):
+    reason: Note | None = None
+
+
+class LogFilter(Given, frozen=True, kw_only=True):
+    after: Annotated[int, Meta(ge=-1, le=2**31, description="The position of the last line that you have.")] = -1
+    limit: Limit = 100
+
+
+class LogLine(Shown, frozen=True, kw_only=True):
+    """One append to a run's log."""
+
+    position: int
+    at: datetime
+    facts: list[LogFact]
+
+
+class LogFact(Shown, frozen=True, kw_only=True):
+    kind: str
+    path: str
+    """The nested run that it belongs to; empty for the outermost."""
+    data: JsonObject
+
+
+class LogPage(Shown, frozen=True, kw_only=True):
+    data: list[LogLine]
+    next: int | None
+    """What to give as `after` for more; null at the end of the log."""
+
+
+# -- approvals --------------------------------------------------------------------------------------------------------
+
+
+class ApprovalShape(Shown, frozen=True, kw_only=True):
+    """A question to a person about one call."""
+
+    id: str
+    run_id: str
+    agent: str
+    tool: str
+    kind: RequestKind
+    """`in_doubt`: it was begun and nobody knows whether it happened. Then approve means: run it again; respond: it
+    happened, here is the result; reject: give up."""
+    arguments: JsonObject | str
+    """The exact arguments; the text itself where they are not one JSON object."""
+    digest: str
+    """Of what is asked about: give it back with a decision."""
+    status: RequestStatus
+    created_at: datetime
+    expires_at: datetime | None
+    why: str | None
+    decided_by: str | None
+    decided_at: datetime | None
+    reason: str | None
+
+    @classmethod
+    def of(cls, request: DeskRequest) -> ApprovalShape:
+        return cls(**_columns(request))
+
+
+class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
+    """The same, with what a person needs to decide."""
+
+    parameters: JsonObject | None
+    """The JSON schema of the tool's parameters; null where this desk does not have the agent's code."""
+    description: str | None
+    you_may_not: str | None
+    """Why whoever asks may not say yes to it; null when they may."""
+
+    @classmethod
+    def with_more(cls, request: DeskRequest, **more: Any) -> ApprovalDetail:  # Any: the three fields above
+        return cls(**_columns(request), **more)
+
+
+def _columns(request: DeskRequest) -> dict[str, Any]:  # Any: the fields of both shapes
+    return {
+        "id": request.id,
+        "run_id": request.run_id,
+        "agent": request.agent,
+        "tool": request.tool,
+        "kind": request.kind,
+        "arguments": request.arguments,
+        "digest": request.digest,
+        "status": request.status,
+        "created_at": moment(request.created_at),
+        "expires_at": None if request.expires_at is None else moment(request.expires_at),
+        "why": request.why,
+        "decided_by": request.decided_by,
+        "decided_at": None if request.decided_at is None else moment(request.decided_at),
+        "reason": request.reason,
+    }
+
+
+class ApprovalPage(Shown, frozen=True, kw_only=True):
+    data: list[ApprovalShape]
+    next: str | None
+
+
+class ApprovalFilter(Given, frozen=True, kw_only=True):
+    status: RequestStatus | Literal["all"] = "pending"
+    agent: str | None = None
+    tool: str | None = None
+    run_id: str | None = None
+    cursor: Cursor | None = None
+    limit: Limit = 50
+
+
+class OneOfMany(Word, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: str
+
+
+class ManyWords(Given, frozen=True, kw_only=True):
+    decisions: Annotated[list[OneOfMany], Meta(min_length=1, max_length=MAX_AT_ONCE)]
+
+
+class OneOutcome(Shown, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one decision: as if it had been sent alone."""
+
+    id: str
+    status: int
+    approval: ApprovalShape | None = None
+    problem: ProblemShape | None = None
+
+
+class ManyOutcomes(Shown, frozen=True, kw_only=True):
+    data: list[OneOutcome]
+
+
+# -- grants and holds -------------------------------------------------------------------------------------------------
+
+
+class GrantShape(Shown, frozen=True, kw_only=True):
+    """A standing decision about a tool of an agent."""
+
+    id: str
+    agent: str
+    tool: str
+    decision: Literal["approve", "reject"]
+    by: str | None
+    at: datetime
+    reason: str | None
+    message: str | None
+    arguments: JsonObject | None
+    until: datetime | None
+    uses: int | None
+
+    @classmethod
+    def of(cls, grant: GrantMade) -> GrantShape:
+        return cls(
+            id=grant.id,
+            agent=grant.agent,
+            tool=grant.tool,
+            decision=grant.verdict,
+            by=grant.by,
+            at=moment(grant.at),
+            reason=grant.reason,
+            message=grant.message,
+            arguments=grant.arguments,
+            until=None if grant.until is None else moment(grant.until),
+            uses=grant.uses,
+        )
+
+
+class GrantList(Shown, frozen=True, kw_only=True):
+    data: list[GrantShape]
+
+
+class NewGrant(Given, frozen=True, kw_only=True):
+    """A standing decision for later calls of an agent's tool. A tool whose parameters change is not covered any
+    more."""
+
+    agent: Name
+    tool: Name
+    decision: Literal["approve", "reject"]
+    arguments: JsonObject | None = None
+    """Only calls with exactly these values under these names."""
+    until: Moment | None = None
+    uses: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    reason: Note | None = None
+    message: Note | None = None
+
+
+class HoldShape(Shown, frozen=True, kw_only=True):
+    """Nothing that this covers starts while it stands, approved or not."""
+
+    kind: Literal["run", "agent", "tool"]
+    name: str
+    by: str | None
+    at: datetime
+    reason: str | None
+
+    @classmethod
+    def of(cls, hold: Hold) -> HoldShape:
+        return cls(kind=hold.kind, name=hold.name, by=hold.by, at=moment(hold.at), reason=hold.reason)
+
+
+class HoldList(Shown, frozen=True, kw_only=True):
+    data: list[HoldShape]
+
+
+class NewHold(Given, frozen=True, kw_only=True):
+    kind: Literal["run", "agent", "tool"]
+    name: Name
+    reason: Note | None = None
+
+
+class WhichHold(Given, frozen=True, kw_only=True):
+    kind: Literal["run", "agent", "tool"]
+    name: Name
+
+
+# -- people -----------------------------------------------------------------------------------------------------------
+
+
+class UserShape(Shown, frozen=True, kw_only=True):
+    name: str
+    role: Role
+    decides: list[Scope]
+    """The calls that they may decide, by patterns of agent and tool."""
+    is_active: bool
+    has_password: bool
+    created_at: datetime
+    created_by: str | None
+
+    @classmethod
+    def of(cls, user: User) -> UserShape:
+        return cls(
+            name=user.name,
+            role=user.role,
+            decides=list(user.decides),
+            is_active=user.is_active,
+            has_password=user.password is not None,
+            created_at=moment(user.created_at),
+            created_by=user.created_by,
+        )
+
+
+class UserList(Shown, frozen=True, kw_only=True):
+    data: list[UserShape]
+
+
+Scopes: TypeAlias = Annotated[list[Scope], Meta(max_length=100)]
+
+
+class NewUser(Given, frozen=True, kw_only=True):
+    name: Name
+    role: Role
+    decides: Scopes = msgspec.field(default_factory=lambda: [Scope()])
+
+
+class UserChange(Given, frozen=True, kw_only=True):
+    role: Role | None = None
+    decides: Scopes | None = None
+    is_active: bool | None = None
+
+
+class InvitationShape(Shown, frozen=True, kw_only=True):
+    """A link that works once. Whoever follows it sets the user's password."""
+
+    user: UserShape
+    link: str
+
+
+class MeShape(Shown, frozen=True, kw_only=True):
+    name: str
+    role: Role
+    via: Literal["session", "token", "open"]
+    decides: list[Scope]
+
+    @classmethod
+    def of(cls, actor: Actor) -> MeShape:
+        return cls(name=actor.name, role=actor.role, via=actor.via, decides=list(actor.decides))
+
+
+class TokenShape(Shown, frozen=True, kw_only=True):
+    id: str
+    owner: str
+    name: str
+    role: Role
+    decides: list[Scope]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+    @classmethod
+    def of(cls, token: Token) -> TokenShape:
+        return cls(**_of_token(token))
+
+
+class NewTokenShape(TokenShape, frozen=True, kw_only=True):
+    token: str
+    """The token itself. It is shown this once."""
+
+    @classmethod
+    def with_text(cls, token: Token, text: str) -> NewTokenShape:
+        return cls(**_of_token(token), token=text)
+
+
+def _of_token(token: Token) -> dict[str, Any]:  # Any: the fields of both shapes
+    return {
+        "id": token.id,
+        "owner": token.owner,
+        "name": token.name,
+        "role": token.role,
+        "decides": list(token.decides),
+        "created_at": moment(token.created_at),
+        "expires_at": None if token.expires_at is None else moment(token.expires_at),
+        "last_used_at": None if token.last_used_at is None else moment(token.last_used_at),
+    }
+
+
+class TokenList(Shown, frozen=True, kw_only=True):
+    data: list[TokenShape]
+
+
+class TokenFilter(Given, frozen=True, kw_only=True):
+    owner: str | None = None
+    """Only an admin sees those of others."""
+
+
+class NewToken(Given, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    owner: Name | None = None
+    """Whose it is: your own if nothing is said; an admin may make one for others."""
+    role: Role | None = None
+    """At most the owner's."""
+    decides: Scopes = msgspec.field(default_factory=lambda: [Scope()])
+    days: Annotated[float, Meta(gt=0, le=3660)] | None = None
+    """After so many days it is not valid any more."""
+
+
+# -- around it --------------------------------------------------------------------------------------------------------
+
+
+class ToolShape(Shown, frozen=True, kw_only=True):
+    name: str
+    description: str
+    parameters: JsonObject
+    needs_approval: bool | None
+    """null: a rule in code says, call by call."""
+
+
+class AgentShape(Shown, frozen=True, kw_only=True):
+    name: str
+    """What `POST /v1/runs` takes as `agent`."""
+    tools: list[ToolShape]
+
+
+class AgentList(Shown, frozen=True, kw_only=True):
+    data: list[AgentShape]
+
+
+class EventFilter(Given, frozen=True, kw_only=True):
+    run_id: str | None = None
+    after: Annotated[int, Meta(ge=0, le=2**62)] | None = None
+    """A sequence number to go on from; the header `Last-Event-ID` comes before it."""
+
+
+class Health(Shown, frozen=True, kw_only=True):
+    status: Literal["ok"]
+
+
+class Readiness(Shown, frozen=True, kw_only=True):
+    status: Literal["ready"]
+    drives_runs: bool
+    driving: int

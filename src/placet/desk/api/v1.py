@@ -1,0 +1,36 @@
+"""All operations of the API, their routes, and the address of their description."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import version
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from placet.codec import encode
+from placet.desk.api import approvals, around, grants, people, runs
+from placet.desk.api.openapi import describe
+from placet.desk.api.operations import Operation, routes_of
+
+OPERATIONS: tuple[Operation, ...] = (
+    *runs.OPERATIONS,
+    *approvals.OPERATIONS,
+    *grants.OPERATIONS,
+    *people.OPERATIONS,
+    *around.OPERATIONS,
+)
+
+
+@cache
+def openapi() -> bytes:
+    return encode(describe(OPERATIONS, version("placet")))
+
+
+async def show_openapi(_request: Request) -> Response:
+    return Response(openapi(), media_type="application/json")
+
+
+def api_routes() -> list[BaseRoute]:
+    return [*routes_of(OPERATIONS), Route("/openapi.json", show_openapi)]

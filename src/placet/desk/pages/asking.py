@@ -1,0 +1,76 @@
+"""What a browser asks for: the filters that stay in the address, and the fields of a form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import get_args
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.requests import Request
+
+from placet.core.index import RequestStatus
+from placet.desk.web.problems import Problem
+
+STATUSES: tuple[str, ...] = get_args(RequestStatus)
+MAX_FIELDS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which requests are listed."""
+
+    status: str = "pending"
+    agent: str = ""
+    tool: str = ""
+    run: str = ""
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What stands in the address; what is the default does not."""
+        found = {"status": "" if self.status == "pending" else self.status, "agent": self.agent}
+        return {key: each for key, each in {**found, "tool": self.tool, "run": self.run}.items() if each}
+
+    @property
+    def text(self) -> str:
+        return urlencode(self.query)
+
+    @property
+    def is_set(self) -> bool:
+        return bool(self.query)
+
+
+def filters_of(given: Mapping[str, str]) -> Filters:
+    status = given.get("status") or "pending"
+    known = status if status in STATUSES or status == "all" else "pending"
+    return Filters(known, given.get("agent", ""), given.get("tool", ""), given.get("run", ""))
+
+
+def filters_of_text(text: str) -> Filters:
+    """Filters that a form carried along."""
+    return filters_of(dict(parse_qsl(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a form, each with one or several texts."""
+
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+
+    def get(self, name: str, /) -> str | None:
+        return next((text for key, text in self.pairs if key == name), None)
+
+    def getlist(self, name: str, /) -> list[str]:
+        return [text for key, text in self.pairs if key == name]
+
+    def text(self, name: str) -> str:
+        """A field without the spaces around it; empty when it is missing."""
+        return (self.get(name) or "").replace("\r\n", "\n").strip()
+
+
+async def form_of(request: Request) -> Form:
+    body = (await request.body()).decode("utf-8", "replace")
+    try:
+        return Form(parse_qsl(body, keep_blank_values=True, max_num_fields=MAX_FIELDS))
+    except ValueError as error:
+        raise Problem(413, "too_large", f"A form has at most {MAX_FIELDS} fields here.") from error

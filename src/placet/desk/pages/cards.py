@@ -1,0 +1,158 @@
+"""What a reviewer sees of one request: the call, what led to it, who may decide, and which words fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from placet.core.log import read_lines
+from placet.desk.access.people import Actor
+from placet.desk.desk import DeskRequest
+from placet.desk.pages.arguments import ArgumentTable, argument_table
+from placet.desk.pages.history import CallTale, RunTale, Step, Teller, lead_up
+from placet.desk.pages.words import json_text, shortened
+from placet.desk.web.context import Web
+from placet.desk.web.deciding import why_not_decide
+from placet.errors import PlacetError
+from placet.events import DecisionMade
+from placet.tool import FunctionTool
+
+MAX_NAMES = 12
+STATUS_WORD = {
+    "pending": "Waiting",
+    "approved": "Approved",
+    "rejected": "Rejected",
+    "edited": "Approved with changed arguments",
+    "answered": "Answered in the tool's place",
+    "closed": "Closed without a decision",
+}
+_APPROVAL_WORDS = {"approve": "Approve", "reject": "Reject…", "edit": "Edit…", "respond": "Answer…", "more": "More…"}
+_DOUBT_WORDS = {"approve": "Run it again", "reject": "Give up…", "respond": "It happened…", "more": "More…"}
+_KEYS = {"reject": "r", "edit": "e", "respond": "w", "more": "m"}
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    request: DeskRequest
+    table: ArgumentTable
+    steps: list[Step]
+    steps_left_out: int
+    tool: FunctionTool | None
+    why_not: str | None
+    """Why the reader may not say yes."""
+    may_reject: bool
+    who_may: str
+    decision: DecisionMade | None
+    decided_by_me: bool
+
+    @property
+    def tool_description(self) -> str:
+        return self.tool.description if self.tool is not None else ""
+
+    @property
+    def status_word(self) -> str:
+        return STATUS_WORD[self.request.status]
+
+    @property
+    def words(self) -> dict[str, str]:
+        return _DOUBT_WORDS if self.request.kind == "in_doubt" else _APPROVAL_WORDS
+
+    @property
+    def panels(self) -> list[tuple[str, str, str]]:
+        """What opens a form: the verb, its key, its word."""
+        allowed = [verb for verb in _KEYS if verb in self.words and (verb == "reject" or self.why_not is None)]
+        if isinstance(self.request.arguments, str):
+            allowed = [verb for verb in allowed if verb != "edit"]
+        return [(verb, _KEYS[verb], self.words[verb]) for verb in allowed]
+
+    @property
+    def decision_detail(self) -> str:
+        """What was decided beyond the verdict: the message, the changed arguments, the answer."""
+        made = self.decision
+        if made is None:
+            return ""
+        if made.verdict == "edit":
+            return shortened(f"ran with {json_text(made.arguments, indent=None)}", 600)
+        said = made.message if made.verdict == "reject" else made.output
+        return shortened(f"the agent reads: {said}", 600) if said else ""
+
+
+def local_call(request_id: str) -> str:
+    """The call that a request is about: `run_x:2.0/1.3#1` is about `2.0/1.3`."""
+    return request_id.partition(":")[2].rpartition("#")[0]
+
+
+async def tale_of(web: Web, run_id: str) -> RunTale | None:
+    """The run's log as a tale; None when its log is gone or cannot be read here."""
+    try:
+        stored = await web.desk.store.load(run_id)
+        if stored is None or stored.log is None:
+            return None
+        return Teller().read(read_lines(stored.log.lines))
+    except PlacetError:
+        return None
+
+
+async def card_of(web: Web, actor: Actor, request: DeskRequest) -> Card:
+    tale = await tale_of(web, request.run_id)
+    call = local_call(request.id)
+    steps, left_out = lead_up(tale, call) if tale is not None else ([], 0)
+    tool = tool_of(web, request.agent, request.tool)
+    no_yes = await why_not_decide(web, actor, request)
+    return Card(
+        request=request,
+        table=argument_table(request.arguments, tool.params_json_schema if tool is not None else None),
+        steps=steps,
+        steps_left_out=left_out,
+        tool=tool,
+        why_not=no_yes,
+        may_reject=no_yes is None or await why_not_decide(web, actor, request, "reject") is None,
+        who_may=await who_may(web, actor, request),
+        decision=_decision(tale, call, request),
+        decided_by_me=request.decided_by == actor.name,
+    )
+
+
+def tool_of(web: Web, agent: str, name: str) -> FunctionTool | None:
+    """The tool, if this desk has the agent's code."""
+    try:
+        return web.desk.tool_at(agent, name)
+    except PlacetError:  # the code here knows the agent, and not the way that led to it
+        return None
+
+
+async def who_may(web: Web, actor: Actor, request: DeskRequest) -> str:
+    if web.settings.is_open:
+        return "Everybody who reaches this desk: it runs on this machine alone and asks nobody who they are."
+    users = await web.accounts.users()
+    names = [
+        f"{user.name} (you)" if user.name == actor.name else user.name
+        for user in users
+        if user.is_active
+        and Actor(name=user.name, role=user.role, via="session", decides=user.decides).may_decide(
+            request.agent, request.tool
+        )
+    ]
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    told = f"{', '.join(names[:MAX_NAMES])}{more}." if names else "Nobody yet: an admin says who may."
+    if any(scope.covers(request.agent, request.tool) for scope in web.settings.four_eyes):
+        told += " Whoever started the run may only say no."
+    return told
+
+
+def _decision(tale: RunTale | None, call: str, request: DeskRequest) -> DecisionMade | None:
+    if tale is None or request.status == "pending":
+        return None
+    found = find_call(tale, call)
+    number = int(request.id.rpartition("#")[2] or 1)
+    return next((each for each in found.decisions if each.request == number), None) if found is not None else None
+
+
+def find_call(tale: RunTale, call: str) -> CallTale | None:
+    """A call at any depth."""
+    parts = call.split("/")
+    run: RunTale | None = tale
+    found: CallTale | None = None
+    for depth in range(len(parts)):
+        found = run.find("/".join(parts[: depth + 1])) if run is not None else None
+        run = found.child if found is not None else None
+    return found

@@ -1,0 +1,341 @@
+"""Deciding on the page: one request, or several together that were on the screen; and what is shown afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from placet.desk.desk import DeskRequest
+from placet.desk.pages.arguments import in_one_line
+from placet.desk.pages.asking import Form, filters_of_text, form_of
+from placet.desk.pages.cards import STATUS_WORD, Card, card_of
+from placet.desk.pages.inbox import list_context, onto
+from placet.desk.pages.panels import always_of, fill_edit, original_arguments, panel_of, read_edit, values_of
+from placet.desk.pages.rendering import Notice, is_partial, link, render, show
+from placet.desk.pages.words import counted, json_text, shortened
+from placet.desk.web.context import Web, actor_of, web_of
+from placet.desk.web.deciding import Word, decide, request_or_404, why_not_decide
+from placet.desk.web.problems import Problem
+from placet.events import Verdict
+
+MAX_TOGETHER = 200
+MAX_COLUMNS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    title: str
+    text: str
+
+
+# -- one --------------------------------------------------------------------------------------------------------------
+
+
+async def decide_one(request: Request) -> Response:
+    """Take a form of the card. What is wrong with it comes back beside its fields, and nothing is decided."""
+    web, actor, form = web_of(request), actor_of(request), await form_of(request)
+    card = await card_of(web, actor, await request_or_404(web, form.text("open")))
+    verb = form.text("panel") or form.text("decision")
+    word, panel = read_word(web, card, form, verb)
+    if word is None:
+        status = 200 if form.get("change") else 422
+        return await _card_again(request, card, form, status, panel=panel)
+    following = await _following(request, form, card.request.id)
+    try:
+        done = await decide(web, actor, card.request.id, word)
+    except Problem as problem:
+        return await _refused(request, card, form, problem)
+    return await _went_on(request, form, done, following)
+
+
+def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None, Any]:
+    """What the form says; None, with the form again, when it says nothing that could be sent."""
+    verdict = _verdict(form.text("decision"))
+    values = values_of(form)
+    panel = panel_of(card, verb, form, as_json=form.get("as") == "json") if form.get("panel") else None
+    arguments = None
+    if verdict == "edit" and panel is not None:
+        reading = read_edit(card, form)
+        fill_edit(panel, card, reading)
+        panel.problems = [] if form.get("change") else _summary(reading.problems)
+        if reading.problems or form.get("change"):
+            return None, panel
+        arguments = reading.arguments
+        if json_text(arguments) == json_text(original_arguments(card)):
+            verdict, arguments = "approve", None  # nobody changed anything: a plain yes
+    if verdict == "respond" and not values.output and panel is not None:
+        panel.problems = ["Write what the agent is to read."]
+        return None, panel
+    always, problems = always_of(values, original_arguments(card), web.clock.now())
+    if problems and panel is not None:
+        panel.problems = problems
+        return None, panel
+    return Word(
+        decision=verdict,
+        message=values.message or None if verdict == "reject" else None,
+        arguments=arguments,
+        output=values.output if verdict == "respond" else None,
+        reason=values.reason or None,
+        always=always,
+        digest=form.text("digest") or None,
+    ), panel
+
+
+def _verdict(text: str) -> Verdict:
+    match text:
+        case "approve" | "reject" | "edit" | "respond":
+            return text
+        case _:
+            raise Problem(422, "user_error", "A decision is approve, reject, edit or respond.")
+
+
+def _summary(problems: dict[str, str]) -> list[str]:
+    general = [text for place, text in problems.items() if not place]
+    beside = len(problems) - len(general)
+    return general + (
+        [f"{counted(beside, 'field')} below {'needs' if beside == 1 else 'need'} a look."] if beside else []
+    )
+
+
+async def _card_again(request: Request, card: Card, form: Form, status: int, **more: Any) -> Response:
+    filters, cursor = filters_of_text(form.text("back")), form.text("cursor") or None
+    if is_partial(request):
+        context = {"card": card, "filters": filters, "cursor": cursor, "problem": None, **more}
+        return show(request, "_panel.html", context, status, onto("#panel", "innerHTML"))
+    context = await list_context(request, filters, cursor, card.request.id)
+    return show(request, "inbox.html", context | {"card": card} | more, status)
+
+
+async def _refused(request: Request, card: Card, form: Form, problem: Problem) -> Response:
+    """Somebody else was quicker, or it may not be: say who and why, and leave what was typed where it is."""
+    web, actor = web_of(request), actor_of(request)
+    now_card = await card_of(web, actor, await request_or_404(web, card.request.id))
+    refusal = Refusal(_refusal_title(problem, now_card), _refusal_text(problem, now_card))
+    filters, cursor = filters_of_text(form.text("back")), form.text("cursor") or None
+    if is_partial(request):
+        context = {"card": now_card, "filters": filters, "cursor": cursor, "problem": refusal}
+        return show(request, "_status.html", context, problem.status, onto("#card-status", "outerHTML"))
+    context = await list_context(request, filters, cursor, card.request.id)
+    return show(request, "inbox.html", context | {"card": now_card, "problem": refusal}, problem.status)
+
+
+def _refusal_title(problem: Problem, card: Card) -> str:
+    if problem.winner is not None:
+        return f"{problem.winner.by or 'Somebody'} was quicker."
+    return "Not decided." if card.request.status == "pending" else "Too late."
+
+
+def _refusal_text(problem: Problem, card: Card) -> str:
+    if problem.winner is not None:
+        return f"Your decision was not applied. What stands: {card.status_word.lower()}."
+    return problem.detail
+
+
+async def _following(request: Request, form: Form, request_id: str) -> str:
+    """The request that is shown after this one: the next in the list, or else the one before it."""
+    context = await list_context(request, filters_of_text(form.text("back")), form.text("cursor") or None)
+    ids = [row.id for row in context["rows"] if row.status == "pending" or row.id == request_id]
+    if request_id not in ids:
+        return ids[0] if ids else ""
+    at = ids.index(request_id)
+    others = [*ids[at + 1 :], *reversed(ids[:at])]
+    return others[0] if others else ""
+
+
+async def _went_on(request: Request, form: Form, done: DeskRequest, following: str) -> Response:
+    web, actor = web_of(request), actor_of(request)
+    filters, cursor = filters_of_text(form.text("back")), form.text("cursor") or None
+    address = link("/inbox", filters.query, cursor=cursor, open=following)
+    if not is_partial(request):
+        return RedirectResponse(link("/inbox", filters.query, cursor=cursor, open=following, done=done.id), 303)
+    notice = notice_of(done)
+    context = await list_context(request, filters, cursor, following) | {"notice": notice}
+    if following:
+        context["card"] = await card_of(web, actor, await request_or_404(web, following))
+    body = render(request, "_card.html" if following else "_nothing_open.html", context)
+    return await _with_list(request, body, context, address)
+
+
+async def _with_list(request: Request, body: str, context: dict[str, Any], address: str) -> Response:
+    """A part of the page for the card's place, and with it the list and a message for theirs."""
+    parts = render(request, "_parts.html", context)
+    return Response(body + parts, 200, {"HX-Push-Url": address}, "text/html")
+
+
+def notice_of(done: DeskRequest) -> Notice:
+    said = STATUS_WORD[done.status]
+    return Notice(
+        f"{said}: {done.tool}, {shortened(in_one_line(done.arguments), 70)}",
+        "bad" if done.status == "closed" else "good",
+        link("/inbox", open=done.id),
+        "Show",
+    )
+
+
+# -- several ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class GroupRow:
+    id: str
+    digest: str
+    summary: str
+    cells: list[str]
+    created_at: float
+
+
+@dataclass(slots=True)
+class Group:
+    tool: str
+    agent: str
+    columns: list[str]
+    rows: list[GroupRow]
+
+
+@dataclass(slots=True)
+class Together:
+    groups: list[Group]
+    excluded: list[tuple[str, str]]
+
+    @property
+    def count(self) -> int:
+        return sum(len(group.rows) for group in self.groups)
+
+    @property
+    def title(self) -> str:
+        return counted(self.count, "request")
+
+
+@dataclass(slots=True)
+class Outcome:
+    tool: str
+    summary: str
+    is_good: bool
+    text: str
+
+
+@dataclass(slots=True)
+class Outcomes:
+    rows: list[Outcome] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        good = sum(each.is_good for each in self.rows)
+        bad = len(self.rows) - good
+        return f"{good} decided" + (f", {bad} not" if bad else "")
+
+
+def picks_of(form: Form) -> list[tuple[str, str]]:
+    """What was on the screen when it was selected: ids and digests."""
+    found: dict[str, str] = {}
+    for text in form.getlist("pick"):
+        request_id, _, digest = text.partition(" ")
+        found[request_id] = digest
+    if len(found) > MAX_TOGETHER:
+        raise Problem(422, "user_error", f"At most {MAX_TOGETHER} requests can be decided together.")
+    return list(found.items())
+
+
+async def review_together(request: Request) -> Response:
+    """Show what was selected, exactly, before anything is decided."""
+    web, actor, form = web_of(request), actor_of(request), await form_of(request)
+    good: list[DeskRequest] = []
+    excluded: list[tuple[str, str]] = []
+    for request_id, digest in picks_of(form):
+        row = await request_or_404(web, request_id)
+        why = await _why_left_out(web, actor, row, digest)
+        if why is None:
+            good.append(row)
+        else:
+            excluded.append((f"{row.tool} {in_one_line(row.arguments, 60)}", why))
+    together = Together(grouped(good), excluded)
+    return await _card_place(request, form, "_together.html", together=together)
+
+
+async def _why_left_out(web: Web, actor: Any, row: DeskRequest, digest: str) -> str | None:
+    if row.status != "pending":
+        return f"{STATUS_WORD[row.status].lower()} by {row.decided_by or 'somebody'} meanwhile"
+    if row.digest != digest:
+        return "it changed since it was on your screen"
+    return await why_not_decide(web, actor, row)
+
+
+def grouped(requests: Sequence[DeskRequest]) -> list[Group]:
+    """Alike with alike: one table for each agent and tool, a column for each argument."""
+    found: dict[tuple[str, str], list[DeskRequest]] = {}
+    for each in requests:
+        found.setdefault((each.tool, each.agent), []).append(each)
+    return [_group(tool, agent, rows) for (tool, agent), rows in found.items()]
+
+
+def _group(tool: str, agent: str, requests: list[DeskRequest]) -> Group:
+    names: dict[str, None] = {}
+    for each in requests:
+        if isinstance(each.arguments, dict):
+            names |= dict.fromkeys(each.arguments)
+    columns = list(names)
+    shown, rest = columns[:MAX_COLUMNS], columns[MAX_COLUMNS:]
+    rows = [
+        GroupRow(each.id, each.digest, in_one_line(each.arguments, 80), _cells(each, shown, rest), each.created_at)
+        for each in requests
+    ]
+    return Group(tool, agent, [*shown, *(["more"] if rest else [])] or ["arguments"], rows)
+
+
+def _cells(request: DeskRequest, shown: list[str], rest: list[str]) -> list[str]:
+    given = request.arguments
+    if isinstance(given, str) or not shown:
+        text = given if isinstance(given, str) else "none"
+        return [shortened(text, 300), *("" for _ in shown[1:])]
+    cells = [_cell(given[name]) if name in given else "" for name in shown]
+    more = {name: given[name] for name in rest if name in given}
+    return [*cells, *([_cell(more)] if rest else [])]
+
+
+def _cell(value: object) -> str:
+    return shortened(value if isinstance(value, str) else json_text(value, indent=None), 300)
+
+
+async def decide_together(request: Request) -> Response:
+    """Each with its own outcome; only what was on the screen, as it was on the screen."""
+    web, actor, form = web_of(request), actor_of(request), await form_of(request)
+    verdict = _verdict(form.text("decision"))
+    if verdict not in ("approve", "reject"):
+        raise Problem(422, "user_error", "Several requests are approved or rejected together.")
+    outcomes = Outcomes()
+    for request_id, digest in picks_of(form):
+        row = await request_or_404(web, request_id)
+        word = Word(
+            decision=verdict,
+            message=form.text("message") or None if verdict == "reject" else None,
+            reason=form.text("reason") or None,
+            digest=digest,
+        )
+        outcomes.rows.append(await _outcome(web, actor, row, word))
+    return await _card_place(request, form, "_outcomes.html", outcomes=outcomes)
+
+
+async def _outcome(web: Web, actor: Any, row: DeskRequest, word: Word) -> Outcome:
+    summary = in_one_line(row.arguments, 90)
+    try:
+        done = await decide(web, actor, row.id, word)
+    except Problem as problem:
+        now_row = await request_or_404(web, row.id)
+        text = problem.detail
+        if problem.winner is not None:
+            text = f"{problem.winner.by or 'Somebody'} was quicker: {STATUS_WORD[now_row.status].lower()}."
+        return Outcome(row.tool, summary, False, text)
+    return Outcome(row.tool, summary, True, f"{STATUS_WORD[done.status]}.")
+
+
+async def _card_place(request: Request, form: Form, template: str, **more: Any) -> Response:
+    filters = filters_of_text(form.text("back"))
+    context = await list_context(request, filters, None) | more
+    if not is_partial(request):
+        return show(request, "inbox.html", context)
+    body = render(request, template, context)
+    return await _with_list(request, body, context, link("/inbox", filters.query))

@@ -1,0 +1,168 @@
+"""The forms of a card: what they ask for, what they begin with, and what a sent one says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from placet.codec import JsonObject, parse_arguments
+from placet.desk.pages.asking import Form
+from placet.desk.pages.cards import Card
+from placet.desk.pages.forms import Field, FormBuilder, FormReader, Reading, problems_by_place
+from placet.desk.pages.words import json_text, shortened
+from placet.desk.web.deciding import Always, moment
+
+HOUR = 3600.0
+UNTILS = (("", "with its run"), ("1", "in an hour"), ("24", "in a day"), ("168", "in a week"), ("720", "in 30 days"))
+MAX_PINNABLE = 12
+_TITLES = {
+    "reject": ("Reject", "Reject"),
+    "edit": ("Change the arguments", "Approve with these arguments"),
+    "respond": ("Answer in the tool's place", "Send this answer"),
+    "more": ("Approve, with a note or for longer", "Approve"),
+}
+_DOUBT_TITLES = {
+    "reject": ("Give this call up", "Give up"),
+    "respond": ("It happened", "Record this result"),
+    "more": ("Run it again, with a note", "Run it again"),
+}
+NO_SCHEMA: dict[str, object] = {}
+
+
+@dataclass(slots=True)
+class Values:
+    """What the fields hold."""
+
+    message: str = ""
+    output: str = ""
+    reason: str = ""
+    always: str = ""
+    uses: str = ""
+    until: str = ""
+    same: list[str] = field(default_factory=list)
+
+    @property
+    def has_bounds(self) -> bool:
+        return bool(self.uses or self.until or self.same)
+
+
+@dataclass(slots=True)
+class Panel:
+    verb: str
+    title: str
+    submit: str
+    values: Values
+    scopes: list[tuple[str, str]]
+    pinnable: list[tuple[str, str]]
+    fields: list[Field] = field(default_factory=list)
+    as_json: bool = False
+    only_json: bool = False
+    json: str = ""
+    json_problem: str = ""
+    problems: list[str] = field(default_factory=list)
+    untils: tuple[tuple[str, str], ...] = UNTILS
+
+
+def panel_of(card: Card, verb: str, form: Form | None = None, *, as_json: bool = False) -> Panel:
+    titles = _DOUBT_TITLES if card.request.kind == "in_doubt" else _TITLES
+    title, submit = titles[verb]
+    panel = Panel(verb, title, submit, values_of(form), scope_sentences(card, verb), _pinnable(card))
+    if verb == "edit":
+        panel.only_json = card.tool is None
+        panel.as_json = as_json or panel.only_json
+        fill_edit(panel, card, Reading(original_arguments(card)))
+    return panel
+
+
+def original_arguments(card: Card) -> JsonObject:
+    return card.request.arguments if isinstance(card.request.arguments, dict) else {}
+
+
+def values_of(form: Form | None) -> Values:
+    if form is None:
+        return Values()
+    texts = {name: form.text(name) for name in ("message", "output", "reason", "always", "uses", "until")}
+    return Values(**texts, same=form.getlist("same"))
+
+
+def scope_sentences(card: Card, verb: str) -> list[tuple[str, str]]:
+    """The scope of «always», spelled out."""
+    tool, agent = card.request.tool, card.request.agent
+    done = "rejected" if verb == "reject" else "approved"
+    return [
+        ("", f"Only this call. Every other call of {tool} is asked about."),
+        ("run", f"In this run, every further call of {tool} by {agent} is {done} without asking."),
+        ("agent", f"In this run and in all later runs, every call of {tool} by {agent} is {done} without asking."),
+    ]
+
+
+def _pinnable(card: Card) -> list[tuple[str, str]]:
+    given = original_arguments(card)
+    texts = [(name, shortened(json_text(each, indent=None), 60)) for name, each in given.items()]
+    return texts[:MAX_PINNABLE]
+
+
+def always_of(panel_values: Values, arguments: JsonObject, now: float) -> tuple[bool | Always, list[str]]:
+    """The standing decision that the form asks for, and what is wrong with it."""
+    if panel_values.always not in ("run", "agent"):
+        return False, []
+    uses = panel_values.uses
+    if uses and not (uses.isdecimal() and 1 <= int(uses) <= 1_000_000):
+        return False, ["«At most so many times» is a whole number, 1 or more, or empty."]
+    hours = panel_values.until
+    if hours and hours not in dict(UNTILS):
+        return False, ["Choose when the standing decision ends."]
+    pinned = {name: arguments[name] for name in panel_values.same if name in arguments}
+    return (
+        Always(
+            scope="agent" if panel_values.always == "agent" else "run",
+            arguments=pinned or None,
+            until=moment(now + float(hours) * HOUR) if hours else None,
+            uses=int(uses) if uses else None,
+        ),
+        [],
+    )
+
+
+# -- edits ------------------------------------------------------------------------------------------------------------
+
+
+def fill_edit(panel: Panel, card: Card, reading: Reading) -> None:
+    """Put arguments, and what is wrong with them, into the fields."""
+    schema = card.tool.params_json_schema if card.tool is not None else NO_SCHEMA
+    if panel.as_json:
+        panel.json = reading.raw.get("", json_text(reading.arguments))
+        panel.json_problem = reading.problems.get("", "")
+        return
+    panel.fields = FormBuilder(schema, reading.raw, reading.problems).fields(reading.arguments)
+
+
+def read_edit(card: Card, form: Form) -> Reading:
+    """The arguments that the form holds, and what is wrong with them by their schema and the tool's own check."""
+    if form.get("as") == "json" or card.tool is None:
+        reading = _read_json(form, original_arguments(card))
+    else:
+        change = form.get("change") or ""
+        reading = FormReader(card.tool.params_json_schema, form, change).read(original_arguments(card))
+    if not reading.problems and card.tool is not None and not form.get("change"):
+        reading.problems = _problems_of_tool(card, reading)
+    return reading
+
+
+def _read_json(form: Form, original: JsonObject) -> Reading:
+    text = (form.get("j.") or "").replace("\r\n", "\n")
+    if text == json_text(original):
+        return Reading(original)
+    found = parse_arguments(text) if text.strip() else None
+    if found is None:
+        return Reading(original, {"": "This is not one JSON object (or a key stands twice in it)."}, {"": text})
+    return Reading(found, {}, {"": text})
+
+
+def _problems_of_tool(card: Card, reading: Reading) -> dict[str, str]:
+    assert card.tool is not None
+    problem = card.tool.problem_with(reading.arguments)
+    if problem is None:
+        return {}
+    fields = FormBuilder(card.tool.params_json_schema, {}, {}).fields(reading.arguments)
+    beside, general = problems_by_place(problem, fields)
+    return beside | ({"": "; ".join(general)} if general else {})

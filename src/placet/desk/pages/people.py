@@ -1,0 +1,180 @@
+"""The pages about people: users and invitations for admins, and everybody's own account and tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from placet.desk.access.accounts import checked_role
+from placet.desk.access.people import EVERYTHING, ROLES, Actor, Scope, User
+from placet.desk.pages.asking import Form, form_of
+from placet.desk.pages.rendering import Notice, show
+from placet.desk.web.context import Web, actor_of, require, web_of
+from placet.desk.web.problems import Problem
+from placet.errors import UserError
+
+DAY = 86400.0
+LIFETIMES = (("", "never"), ("1", "in a day"), ("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"))
+
+
+def scopes_of(text: str) -> tuple[Scope, ...]:
+    """«agent tool», one a line, with `*` for any."""
+    found = []
+    for line in filter(None, (each.strip() for each in text.splitlines())):
+        agent, _, tool = line.partition(" ")
+        found.append(Scope(agent=agent, tool=tool.strip() or "*"))
+    return tuple(found) or EVERYTHING
+
+
+def scope_text(scopes: tuple[Scope, ...]) -> str:
+    return "\n".join(f"{scope.agent} {scope.tool}" for scope in scopes)
+
+
+def scope_words(user: User) -> str:
+    if user.role == "viewer":
+        return "looks, does not decide"
+    if user.decides == EVERYTHING:
+        return "everything"
+    return "; ".join(f"{scope.tool} of {scope.agent}" for scope in user.decides)
+
+
+async def people(request: Request) -> Response:
+    return await _people(request, require(request, "admin"))
+
+
+async def _people(request: Request, actor: Actor, status: int = 200, **more: Any) -> Response:
+    web = web_of(request)
+    users = await web.accounts.users()
+    context = {
+        "page": "people",
+        "users": [(user, scope_words(user), scope_text(user.decides)) for user in users],
+        "roles": ROLES,
+        "invitation_link": "",
+        "invited": "",
+        "problem": "",
+        "four_eyes": web.settings.four_eyes,
+        "me": actor.name,
+        **more,
+    }
+    return show(request, "people.html", context, status)
+
+
+async def change_people(request: Request) -> Response:
+    """One form for each thing that an admin can do; what was wrong comes back on the page."""
+    actor, form = require(request, "admin"), await form_of(request)
+    try:
+        shown = await _change(web_of(request), actor, form)
+    except UserError as error:
+        return await _people(request, actor, 422, problem=error.message)
+    if shown:
+        link = f"{base_url(request)}/invitation?key={shown}"
+        return await _people(request, actor, invitation_link=link, invited=form.text("name"))
+    return RedirectResponse("/people", 303)
+
+
+async def _change(web: Web, actor: Actor, form: Form) -> str:
+    """What there is to show once: an invitation's key."""
+    name = form.text("name")
+    match form.text("action"):
+        case "invite":
+            role = checked_role(form.text("role"))
+            if form.get("decides") is not None and form.text("decides"):
+                await web.accounts.add_user(name, role, decides=scopes_of(form.text("decides")), by=actor.name)
+            return await web.accounts.invite(role, name=name, by=actor.name)
+        case "change":
+            await web.accounts.change_user(
+                name, role=checked_role(form.text("role")), decides=scopes_of(form.text("decides"))
+            )
+        case "deactivate" | "activate" as verb:
+            await web.accounts.change_user(name, is_active=verb == "activate")
+        case "remove":
+            await web.accounts.remove_user(name)
+        case _:
+            raise Problem(422, "user_error", "Choose something to do.")
+    return ""
+
+
+def base_url(request: Request) -> str:
+    """Where people reach this desk."""
+    public = web_of(request).settings.public_url
+    return (public or f"{request.url.scheme}://{request.url.netloc}").rstrip("/")
+
+
+async def account(request: Request) -> Response:
+    return await _account(request, actor_of(request))
+
+
+async def _account(request: Request, actor: Actor, status: int = 200, **more: Any) -> Response:
+    web = web_of(request)
+    context = {
+        "page": "account",
+        "tokens": await web.accounts.tokens(actor.name),
+        "sessions": await web.accounts.sessions(actor.name),
+        "roles": ROLES[: ROLES.index(actor.role) + 1],
+        "lifetimes": LIFETIMES,
+        "new_token": "",
+        "problem": "",
+        **more,
+    }
+    return show(request, "account.html", context, status)
+
+
+async def change_account(request: Request) -> Response:
+    web, actor, form = web_of(request), actor_of(request), await form_of(request)
+    if actor.via != "session":
+        raise Problem(403, "access_denied", "An account is changed by its owner, at a browser.")
+    try:
+        match form.text("action"):
+            case "token":
+                token = await _new_token(web, actor, form)
+                return await _account(request, actor, new_token=token)
+            case "revoke":
+                await _revoke(web, actor, form.text("id"))
+            case "end":
+                await web.accounts.end_session(form.text("id"), owner=actor.name)
+            case "password":
+                return await _new_password(request, actor, form)
+            case _:
+                raise Problem(422, "user_error", "Choose something to do.")
+    except UserError as error:
+        return await _account(request, actor, 422, problem=error.message)
+    return RedirectResponse("/account", 303)
+
+
+async def _new_token(web: Web, actor: Actor, form: Form) -> str:
+    days = form.text("days")
+    if days not in dict(LIFETIMES):
+        raise UserError("Choose when the token ends.")
+    text, _ = await web.accounts.add_token(
+        actor.name,
+        form.text("name"),
+        role=checked_role(form.text("role") or actor.role),
+        seconds=float(days) * DAY if days else None,
+    )
+    return text
+
+
+async def _revoke(web: Web, actor: Actor, token_id: str) -> None:
+    token = await web.accounts.token(token_id)
+    if token is not None and token.owner == actor.name:
+        await web.accounts.revoke_token(token_id)
+
+
+async def _new_password(request: Request, actor: Actor, form: Form) -> Response:
+    new = form.get("password") or ""
+    if new != (form.get("again") or ""):
+        raise UserError("The two passwords are not the same.")
+    web = web_of(request)
+    user = await web.accounts.user(actor.name)
+    if user is None:
+        raise UserError("This account is gone.")
+    await web.accounts.log_in(actor.name, form.get("old") or "")  # who only found an open browser does not know it
+    await web.accounts.set_password(actor.name, new)
+    return show(request, "login.html", _after_password(actor), 200)
+
+
+def _after_password(actor: Actor) -> dict[str, Any]:
+    notice = Notice("Your password is changed. All sessions have ended: sign in anew.")
+    return {"next": "/account", "name": actor.name, "problem": "", "is_new": False, "actor": None, "notice": notice}

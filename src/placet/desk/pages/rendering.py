@@ -1,0 +1,133 @@
+"""Templates: one environment that escapes everything, and what every page is given."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from placet import events
+from placet.desk.pages import words
+from placet.desk.web.context import actor_or_none, csrf_of, web_of
+from placet.desk.web.feed import kind_of
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A short message that goes away by itself."""
+
+    text: str
+    look: str = "good"
+    link: str = ""
+    link_word: str = ""
+
+
+@cache
+def environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "age": words.age,
+        "clock": words.clock,
+        "cut": words.shortened,
+        "iso": words.iso,
+        "json_line": lambda value: words.json_text(value, indent=None),
+        "moment": words.moment,
+        "outer": lambda place: place.rpartition("…")[0].removesuffix("."),
+        "rows": lambda text: min(14, max(2, text.count("\n") + 1 + len(text) // 90)),
+        "short_id": short_id,
+        "size": words.size,
+        "span": words.span,
+        "steps": agent_steps,
+        "visible": words.visible,
+        "visible_line": lambda text: words.visible(str(text), one_line=True),
+        "visible_text": words.visible_text,
+    }
+    made.globals |= {"static": static_url, "link": link}
+    return made
+
+
+def agent_steps(address: str) -> list[str]:
+    """`Support/ask_billing(Billing)` as people read it: Support, then Billing."""
+    steps = []
+    for part in address.replace(">", "/").split("/"):
+        inner = part.rpartition("(")[2].removesuffix(")") if part.endswith(")") else part
+        steps.append(inner.replace("%2F", "/").replace("%3E", ">").replace("%25", "%"))
+    return steps
+
+
+def short_id(run_id: str) -> str:
+    """The end of an id tells two of them apart: its beginning is the time."""
+    prefix, _, rest = run_id.partition("_")
+    return f"{prefix}_…{rest[-8:]}" if len(rest) > 10 else run_id
+
+
+@cache
+def _version(name: str) -> str:
+    return hashlib.blake2b((STATIC / name).read_bytes(), digest_size=6).hexdigest()
+
+
+def static_url(name: str) -> str:
+    """With the file's digest: browsers may keep it, and see a new one at once."""
+    return f"/static/{name}?v={_version(name)}"
+
+
+def link(path: str, query: Mapping[str, str] | None = None, /, **more: str | None) -> str:
+    given = {key: each for key, each in {**(query or {}), **more}.items() if each}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+@cache
+def live_names() -> str:
+    """The names of all events that a stream may bring."""
+    return " ".join(sorted(kind_of(each) for each in events.Fact.__subclasses__()))  # type: ignore[arg-type]
+
+
+def render(request: Request, template: str, context: Mapping[str, Any]) -> str:
+    web, csrf = web_of(request), csrf_of(request)
+    field = Markup('<input type="hidden" name="csrf_token" value="{}">').format(csrf)
+    given = {
+        "actor": actor_or_none(request),
+        "now": web.clock.now(),
+        "page": "",
+        "notice": None,
+        "live_url": "/v1/events",
+        "live_names": live_names(),
+        "has_people": not web.settings.is_open,
+        "csrf_field": lambda: field,
+        "url": lambda path: path,
+        **context,
+    }
+    return environment().get_template(template).render(given)
+
+
+def show(
+    request: Request,
+    template: str,
+    context: Mapping[str, Any],
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> HTMLResponse:
+    return HTMLResponse(render(request, template, context), status, headers)
+
+
+def is_partial(request: Request) -> bool:
+    """Whether a script of ours asks for a part of a page."""
+    return request.headers.get("hx-request") == "true"

@@ -1,0 +1,79 @@
+"""The addresses of the pages, and the page that an error makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from placet.desk.pages import audit, decisions, inbox, people, runs, signing
+from placet.desk.pages.rendering import STATIC, Notice, is_partial, render, show
+from placet.desk.web.problems import Problem
+
+YEAR = 365 * 86400
+
+
+class KeptFiles(StaticFiles):
+    """Files whose address holds their digest: browsers may keep them."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        has_version = b"v=" in scope.get("query_string", b"")
+        response.headers["Cache-Control"] = f"public, max-age={YEAR}, immutable" if has_version else "no-cache"
+        return response
+
+
+async def home(_request: Request) -> Response:
+    return RedirectResponse("/inbox", 303)
+
+
+def page_routes() -> list[BaseRoute]:
+    def get(path: str, view: Any) -> Route:  # Any: a view
+        return Route(path, view, methods=["GET"])
+
+    def post(path: str, view: Any) -> Route:
+        return Route(path, view, methods=["POST"])
+
+    return [
+        get("/", home),
+        get("/inbox", inbox.inbox),
+        get("/inbox/list", inbox.inbox_list),
+        get("/inbox/card", inbox.inbox_card),
+        get("/inbox/panel", inbox.inbox_panel),
+        get("/inbox/status", inbox.inbox_status),
+        get("/inbox/arguments", inbox.whole_arguments),
+        post("/inbox/decide", decisions.decide_one),
+        post("/inbox/together", decisions.review_together),
+        post("/inbox/decide-together", decisions.decide_together),
+        get("/runs", runs.runs),
+        post("/runs", runs.start_run),
+        get("/runs/{run_id}", runs.run_page),
+        get("/runs/{run_id}/live", runs.run_live),
+        get("/runs/{run_id}/lines/{line:int}", runs.whole_fact),
+        post("/runs/{run_id}/cancel", runs.cancel_run),
+        post("/runs/{run_id}/resume", runs.resume_run),
+        get("/audit", audit.audit),
+        get("/login", signing.login_page),
+        post("/login", signing.login),
+        post("/logout", signing.logout),
+        get("/invitation", signing.invitation_page),
+        post("/invitation", signing.follow_invitation),
+        get("/people", people.people),
+        post("/people", people.change_people),
+        get("/account", people.account),
+        post("/account", people.change_account),
+        Mount("/static", KeptFiles(directory=STATIC), name="static"),
+    ]
+
+
+def error_page(request: Request, problem: Problem) -> Response:
+    """An error in words: a page, or a message where a script of ours asked."""
+    if is_partial(request):
+        body = render(request, "_toast.html", {"notice": Notice(problem.detail, "bad")})
+        headers = {"HX-Retarget": "#toasts", "HX-Reswap": "beforeend"}
+        return Response(body, problem.status, {**problem.headers, **headers}, "text/html")
+    return show(request, "error.html", {"problem": problem}, problem.status, problem.headers)

@@ -1,0 +1,354 @@
+// The desk's script: live updates, keys, countdowns. Everything essential also works without it.
+'use strict';
+(() => {
+  const $ = (selector, from) => (from || document).querySelector(selector);
+  const all = (selector, from) => [...(from || document).querySelectorAll(selector)];
+  const body = document.body;
+  const skew = Number(body.dataset.now || 0) - Date.now() / 1000;
+  const now = () => Date.now() / 1000 + skew;
+
+  // -- times ----------------------------------------------------------------------------------------------------
+
+  function span(seconds) {
+    if (seconds < 60) return `${Math.max(0, Math.floor(seconds))} s`;
+    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+    if (seconds < 172800) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+    return `${Math.floor(seconds / 86400)} days`;
+  }
+
+  function age(seconds) {
+    if (seconds < 5) return 'just now';
+    if (seconds < 60) return `${Math.floor(seconds)} s ago`;
+    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+    return `${span(seconds)} ago`;
+  }
+
+  function say(element, text) {
+    if (element.textContent !== text) element.textContent = text;
+  }
+
+  function tick() {
+    for (const each of all('time[data-until]')) {
+      const left = Number(each.dataset.until) - now();
+      say(each, left > 0 ? `${span(left)} left` : 'overdue');
+      each.classList.toggle('is-late', left < 60);
+    }
+    for (const each of all('time[data-since]')) say(each, age(now() - Number(each.dataset.since)));
+  }
+
+  function localTimes(from) {
+    for (const each of all('time[data-at]', from)) {
+      say(each, new Date(Number(each.dataset.at) * 1000).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' }));
+      delete each.dataset.at;
+    }
+    for (const each of all('time[title]', from)) each.title = new Date(each.dateTime).toLocaleString();
+  }
+
+  // -- messages ---------------------------------------------------------------------------------------------------
+
+  function toast(text, look) {
+    const made = document.createElement('div');
+    made.className = `toast is-${look || 'good'}`;
+    made.textContent = text;
+    $('#toasts').append(made);
+    fade(made);
+  }
+
+  function fade(element) {
+    if (element.dataset.fading) return;
+    element.dataset.fading = '1';
+    setTimeout(() => (element.matches(':hover, :focus-within') ? (delete element.dataset.fading, fade(element)) : element.remove()), 9000);
+  }
+
+  // -- live -------------------------------------------------------------------------------------------------------
+
+  let listDue = 0;
+  let statusDue = 0;
+  const TELLING = /"(hold|doubt|decide|revoke|end|final|stop|cancelled|escalate|start)"/;
+
+  function later(name, wait, action) {
+    if (later[name]) return;
+    later[name] = setTimeout(() => { later[name] = 0; action(); }, wait);
+  }
+
+  function refreshList() {
+    const list = $('#list');
+    if (!list) return;
+    if (document.hidden) { listDue = 1; return; }
+    listDue = 0;
+    htmx.ajax('GET', withOpen(list.dataset.refresh), { target: '#list', swap: 'outerMorph' });
+  }
+
+  function withOpen(address) {
+    const card = $('.card[data-request]');
+    if (!card) return address;
+    return `${address}${address.includes('?') ? '&' : '?'}open=${encodeURIComponent(card.dataset.request)}`;
+  }
+
+  function refreshStatus() {
+    const status = $('#card-status');
+    if (!status || status.hasAttribute('data-closed')) return;
+    htmx.ajax('GET', status.dataset.statusUrl, { target: '#card-status', swap: 'outerHTML' });
+  }
+
+  function refreshRun() {
+    const run = $('[data-run-refresh]');
+    if (run) htmx.ajax('GET', run.dataset.runRefresh, { target: '#run-live', swap: 'outerMorph' });
+  }
+
+  function heard(event) {
+    const text = event.data || '';
+    if ($('#list')) later('list', 250, refreshList);
+    const status = $('#card-status');
+    if (status && text.includes(status.dataset.run)) later('status', 120, refreshStatus);
+    const run = $('[data-run-refresh]');
+    if (run && text.includes(run.dataset.runId)) later('run', 350, refreshRun);
+  }
+
+  function live(state, word) {
+    const sign = $('#live');
+    if (!sign) return;
+    sign.dataset.state = state;
+    say($('.live-word', sign), word);
+    sign.title = state === 'on' ? 'New requests appear by themselves' : 'Reload to see what is new';
+  }
+
+  function listen() {
+    if (!body.dataset.live || !window.EventSource) return;
+    const source = new EventSource(body.dataset.live);
+    let wasLost = false;
+    source.onopen = () => {
+      live('on', 'live');
+      if (wasLost) { refreshList(); refreshStatus(); refreshRun(); }
+      wasLost = false;
+    };
+    source.onerror = () => { wasLost = true; live('lost', 'reconnecting'); };
+    source.onmessage = heard;
+    for (const name of (body.dataset.liveNames || '').split(' ').filter(Boolean)) source.addEventListener(name, heard);
+    addEventListener('pagehide', () => source.close());
+    addEventListener('pageshow', (event) => { if (event.persisted) location.reload(); });
+  }
+
+  // -- what is open -----------------------------------------------------------------------------------------------
+
+  let freshUntil = 0;
+  const FRESH = 500; // ms: a double click or a held Enter must not decide about the card that comes next
+
+  function isDirty() {
+    return all('[data-panel] textarea, [data-panel] input[type=text]').some((each) => each.value !== each.defaultValue);
+  }
+
+  function markOpen() {
+    const card = $('.card[data-request]');
+    const id = card && card.dataset.request;
+    for (const row of all('.row')) {
+      const isOpen = row.dataset.id === id;
+      row.toggleAttribute('data-open', isOpen);
+      const link = $('.row-link', row);
+      if (isOpen) link.setAttribute('aria-current', 'true'); else link.removeAttribute('aria-current');
+    }
+    const inbox = $('main.inbox');
+    if (inbox) inbox.classList.toggle('has-card', Boolean($('.card')));
+    closeIfOver();
+  }
+
+  function closeIfOver() {
+    const isOver = Boolean($('#card-status[data-closed]'));
+    const act = $('#act');
+    if (!act || !isOver) return;
+    act.classList.add('is-over');
+    for (const each of all('button[type=submit]', act)) each.disabled = true;
+    for (const each of all('.actions a', act)) { each.setAttribute('aria-disabled', 'true'); each.tabIndex = -1; }
+  }
+
+  function rows() { return all('.row'); }
+
+  function openNeighbour(step) {
+    const found = rows();
+    if (!found.length) return;
+    const at = found.findIndex((row) => row.hasAttribute('data-open'));
+    const next = found[at < 0 ? (step > 0 ? 0 : found.length - 1) : at + step];
+    if (!next) { toast(step > 0 ? 'This is the last one on this page.' : 'This is the first one on this page.'); return; }
+    next.scrollIntoView({ block: 'nearest' });
+    $('.row-link', next).click();
+  }
+
+  // -- selecting --------------------------------------------------------------------------------------------------
+
+  function picks() { return all('#picks input[name=pick]'); }
+
+  function showPicked() {
+    const bulk = $('#bulk');
+    if (!bulk) return;
+    const picked = picks().filter((each) => each.checked);
+    bulk.dataset.picked = picked.length;
+    say($('[data-picked-count]', bulk), picked.length ? `${picked.length} selected` : 'Select');
+    say($('[data-picked-word]', bulk), picked.length ? '' : 'several to decide together');
+    $('[data-pick-alike]', bulk).hidden = !picked.length;
+    $('[data-pick-none]', bulk).hidden = !picked.length;
+  }
+
+  function pickAlike(like) {
+    for (const each of picks()) if (each.closest('.row').dataset.like === like) each.checked = true;
+    showPicked();
+  }
+
+  // -- keys -------------------------------------------------------------------------------------------------------
+
+  const KEYS = 'placet-single-keys';
+  const keysAreOn = () => localStorage.getItem(KEYS) !== 'off';
+  let gone = 0; // when «g» was pressed
+
+  function isTyping(target) {
+    return target.isContentEditable || /^(TEXTAREA|SELECT)$/.test(target.tagName) ||
+      (target.tagName === 'INPUT' && !/^(checkbox|radio|submit|button)$/.test(target.type));
+  }
+
+  function press(key) {
+    const found = all(`[data-key="${key}"]`).filter((each) => each.offsetParent !== null && !each.disabled && each.getAttribute('aria-disabled') !== 'true');
+    const target = found[found.length - 1];
+    if (!target) return false;
+    if (target.hasAttribute('data-focus-only')) { target.focus(); target.scrollIntoView({ block: 'nearest' }); } else target.click();
+    return true;
+  }
+
+  function escape() {
+    const panel = $('#panel [data-panel]');
+    if (panel) {
+      if (isTyping(document.activeElement) && isDirty()) { document.activeElement.blur(); toast('What you have typed is still here. Esc again closes it.'); return; }
+      closePanel();
+      return;
+    }
+    const back = $('[data-back]');
+    if (back && matchMedia('(max-width: 820px)').matches) { back.click(); return; }
+    const open = $('.row[data-open] .row-link') || $('.row-link');
+    if (open) open.focus();
+  }
+
+  function closePanel() {
+    const panel = $('#panel');
+    if (!panel) return;
+    panel.replaceChildren();
+    const title = $('#card-title');
+    if (title) title.focus({ preventScroll: true });
+  }
+
+  function onKey(event) {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
+      const form = event.target.closest && event.target.closest('[data-panel]');
+      const button = form && $('button.primary[type=submit]', form);
+      if (button && !button.disabled) { event.preventDefault(); form.requestSubmit(button); }
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || $('dialog[open]')) return;
+    if (event.key === 'Escape') { escape(); return; }
+    if (isTyping(event.target) || !keysAreOn()) return;
+    if (act(event.key)) event.preventDefault();
+  }
+
+  function act(key) {
+    if (gone && Date.now() - gone < 1500) {
+      gone = 0;
+      const link = $(`nav [data-go="${key}"]`);
+      if (link) { link.click(); return true; }
+    }
+    const row = $('.row[data-open]') || (document.activeElement.closest && document.activeElement.closest('.row'));
+    switch (key) {
+      case 'g': gone = Date.now(); return true;
+      case '?': $('#help').showModal(); return true;
+      case '/': { const first = $('#filters select, .toolbar select, .toolbar input'); if (first) first.focus(); return Boolean(first); }
+      case 'j': openNeighbour(1); return true;
+      case 'k': openNeighbour(-1); return true;
+      case 'x': { const box = row && $('input[name=pick]', row); if (box) { box.checked = !box.checked; showPicked(); } return Boolean(box); }
+      case 'X': if (row) pickAlike(row.dataset.like); return Boolean(row);
+      default: return /^[arewmt]$/.test(key) ? press(key) : false;
+    }
+  }
+
+  // -- wiring -----------------------------------------------------------------------------------------------------
+
+  document.addEventListener('keydown', onKey);
+
+  document.addEventListener('submit', (event) => {
+    if (!event.target.matches('[data-decide]')) return;
+    if (Date.now() < freshUntil || $('#card-status[data-closed]')) { event.preventDefault(); event.stopImmediatePropagation(); }
+  }, true);
+
+  document.addEventListener('click', (event) => {
+    const target = event.target.closest('[data-help], [data-dismiss], [data-copy], [data-close-panel], [data-pick-alike], [data-pick-none], [data-back]');
+    if (!target) return;
+    if (target.matches('[data-help]')) $('#help').showModal();
+    else if (target.matches('[data-dismiss]')) target.closest('.toast').remove();
+    else if (target.matches('[data-copy]')) copy($(target.dataset.copy));
+    else if (target.matches('[data-close-panel]')) { event.preventDefault(); closePanel(); }
+    else if (target.matches('[data-pick-none]')) { for (const each of picks()) each.checked = false; showPicked(); }
+    else if (target.matches('[data-pick-alike]')) {
+      const first = picks().find((each) => each.checked);
+      if (first) pickAlike(first.closest('.row').dataset.like);
+    }
+  });
+
+  async function copy(element) {
+    if (!element) return;
+    try { await navigator.clipboard.writeText(element.textContent); toast('Copied.'); } catch { toast('The browser does not allow copying here.', 'bad'); }
+  }
+
+  document.addEventListener('change', (event) => {
+    if (event.target.matches('[data-submit]')) event.target.form.requestSubmit();
+    if (event.target.matches('#picks input[name=pick]')) showPicked();
+    if (event.target.id === 'keys-on') localStorage.setItem(KEYS, event.target.checked ? 'on' : 'off');
+  });
+
+  for (const kind of ['pointerover', 'focusin']) {
+    document.addEventListener(kind, (event) => {
+      const found = event.target.closest && event.target.closest('.timeline a');
+      const place = $('#timeline-detail');
+      if (found && place) say(place, found.getAttribute('aria-label'));
+    });
+  }
+
+  document.addEventListener('htmx:config:request', (event) => {
+    const source = event.detail.ctx.sourceElement;
+    if (source.matches && source.matches('.row-link, #picks') && isDirty() && !confirm('Discard what you have typed?')) event.preventDefault();
+  });
+
+  document.addEventListener('htmx:before:response', (event) => {
+    if (event.detail.ctx.response.status === 401) { event.preventDefault(); location.reload(); }
+  });
+
+  document.addEventListener('htmx:error', () => toast('The desk cannot be reached. Nothing was sent; try again.', 'bad'));
+
+  document.addEventListener('htmx:after:swap', (event) => {
+    const ctx = event.detail.ctx;
+    const target = ctx && (typeof ctx.target === 'string' ? $(ctx.target) : ctx.target);
+    const isCard = target && target.id === 'card';
+    localTimes();
+    tick();
+    markOpen();
+    showPicked();
+    for (const each of all('.toast')) fade(each);
+    if (!isCard) return;
+    freshUntil = Date.now() + FRESH;
+    const pane = $('.card-pane');
+    pane.scrollTop = 0;
+    const title = $('#card-title');
+    if (title && !(document.activeElement && document.activeElement.matches('#card [autofocus]'))) title.focus({ preventScroll: true });
+    if (matchMedia('(max-width: 820px)').matches) scrollTo(0, 0);
+    say(document.querySelector('title'), `${title ? title.textContent.trim() + ' · ' : ''}Inbox · Placet`);
+  });
+
+  document.addEventListener('visibilitychange', () => { if (!document.hidden && listDue) refreshList(); });
+
+  addEventListener('beforeunload', (event) => { if (isDirty() && $('#panel [data-panel]') && !$('#card-status[data-closed]') && !body.dataset.leaving) event.preventDefault(); });
+  document.addEventListener('submit', () => { body.dataset.leaving = '1'; setTimeout(() => delete body.dataset.leaving, 3000); });
+
+  const keysBox = $('#keys-on');
+  if (keysBox) keysBox.checked = keysAreOn();
+  localTimes();
+  tick();
+  markOpen();
+  showPicked();
+  for (const each of all('.toast')) fade(each);
+  setInterval(tick, 1000);
+  listen();
+})();

@@ -1,0 +1,130 @@
+"""The one way to decide over the web: who may is checked, who did is recorded, who won is named."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from placet.codec import Json, JsonObject
+from placet.decisions import Grant
+from placet.desk.access.people import Actor, refuse_if_not_allowed, why_not
+from placet.desk.desk import DeskRequest
+from placet.desk.web.context import Web
+from placet.desk.web.problems import FieldProblem, Problem, Winner, as_problem
+from placet.errors import NotPending, PlacetError, RunFinished, StaleApproval
+from placet.events import Verdict
+
+_VERDICT_OF = {"approved": "approve", "rejected": "reject", "edited": "edit", "answered": "respond"}
+
+
+class Always(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A standing decision and its bounds."""
+
+    scope: Literal["run", "agent"] = "run"
+    """`run`: this run, this agent, this tool. `agent`: also later runs of this agent."""
+    arguments: JsonObject | None = None
+    """The call must have exactly these values under these names; names that are not mentioned are free."""
+    until: datetime | None = None
+    uses: int | None = None
+
+
+class Word(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody says about a request."""
+
+    decision: Verdict
+    message: str | None = None
+    """With reject: what the model reads."""
+    arguments: JsonObject | None = None
+    """With edit: what is to run."""
+    output: Json = None
+    """With respond: what the model reads in the tool's place."""
+    reason: str | None = None
+    """For the record."""
+    always: bool | Always = False
+    digest: str | None = None
+    """What the request showed: if it has changed since, nothing is decided."""
+
+
+async def request_or_404(web: Web, request_id: str) -> DeskRequest:
+    try:
+        return await web.desk.request(request_id)
+    except NotPending as error:
+        raise Problem(404, "not_found", error.message) from error
+
+
+async def why_not_decide(web: Web, actor: Actor, request: DeskRequest, verdict: Verdict | None = None) -> str | None:
+    """Why this actor may not decide this request, in words; None when they may. Without a verdict: say yes to it."""
+    started_by = await _starter(web, request) if web.settings.four_eyes else None
+    return why_not(
+        actor, verdict, agent=request.agent, tool=request.tool, started_by=started_by, four_eyes=web.settings.four_eyes
+    )
+
+
+async def decide(web: Web, actor: Actor, request_id: str, word: Word) -> DeskRequest:
+    """Say the word as this actor. Problem 404, 403, 409 (naming who won) or 422 when it cannot be."""
+    request = await request_or_404(web, request_id)
+    started_by = await _starter(web, request) if web.settings.four_eyes else None
+    try:
+        refuse_if_not_allowed(
+            actor,
+            word.decision,
+            agent=request.agent,
+            tool=request.tool,
+            started_by=started_by,
+            four_eyes=web.settings.four_eyes,
+        )
+        found = await web.desk.decide(
+            request_id,
+            word.decision,
+            by=actor.name,
+            reason=word.reason,
+            message=word.message,
+            arguments=word.arguments,
+            output=word.output,
+            always=_grant(word.always),
+            digest=word.digest,
+        )
+    except PlacetError as error:
+        web.meter.count_decision(word.decision, "refused")
+        raise await _explained(web, request, word, error) from error
+    web.meter.count_decision(word.decision, "taken")
+    return found
+
+
+def _grant(always: bool | Always) -> bool | Grant:
+    if isinstance(always, bool):
+        return always
+    return Grant(scope=always.scope, arguments=always.arguments, until=always.until, uses=always.uses)
+
+
+async def _starter(web: Web, request: DeskRequest) -> str | None:
+    return (await web.desk.get(request.run_id)).started_by
+
+
+async def _explained(web: Web, request: DeskRequest, word: Word, error: PlacetError) -> Problem:
+    problem = as_problem(error)
+    if problem.status == 422 and word.arguments is not None:
+        found = await web.desk.problems_with(request.agent, request.tool, word.arguments)
+        problem.errors = [FieldProblem(field=place, message=text) for place, text in found]
+    if isinstance(error, StaleApproval | RunFinished | NotPending):
+        problem.winner = winner_of(await request_or_404(web, request.id))
+    return problem
+
+
+def winner_of(request: DeskRequest) -> Winner | None:
+    """The decision that stands, if one does."""
+    verdict = _VERDICT_OF.get(request.status)
+    if verdict is None:
+        return None
+    at = None if request.decided_at is None else iso(request.decided_at)
+    return Winner(decision=verdict, by=request.decided_by, at=at)
+
+
+def moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def iso(seconds: float) -> str:
+    return moment(seconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")

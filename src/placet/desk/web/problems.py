@@ -1,0 +1,128 @@
+"""Errors on the wire: one shape (RFC 9457), one place that says which error is which status."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TypeAlias
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from placet import errors
+from placet.codec import Json, encode
+
+logger = logging.getLogger("placet.desk")
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class FieldProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with one part of what was sent."""
+
+    field: str
+    message: str
+
+
+class Winner(msgspec.Struct, frozen=True, kw_only=True):
+    """The decision that stands."""
+
+    decision: str
+    by: str | None
+    at: str | None
+
+
+class Problem(Exception):
+    """An error with a status: raise it anywhere below a route."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        errors: list[FieldProblem] | None = None,
+        winner: Winner | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = errors
+        self.winner = winner
+        self.headers = dict(headers or {})
+
+    @property
+    def title(self) -> str:
+        return HTTPStatus(self.status).phrase
+
+    def body(self, instance: str) -> dict[str, Json]:
+        found: dict[str, Json] = {
+            "type": f"urn:placet:problem:{self.code}",
+            "title": self.title,
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail,
+            "instance": instance,
+        }
+        if self.errors is not None:
+            found["errors"] = self.errors
+        if self.winner is not None:
+            found["winner"] = self.winner
+        return found
+
+
+def problem_response(problem: Problem, instance: str) -> Response:
+    return Response(encode(problem.body(instance)), problem.status, problem.headers, MEDIA_TYPE)
+
+
+_STATUS_OF: tuple[tuple[type[errors.PlacetError], int], ...] = (
+    (errors.AccessDenied, 403),
+    (errors.LimitExceeded, 413),
+    (errors.NotPending, 409),
+    (errors.SessionBusy, 409),
+    (errors.UserError, 422),
+    (errors.StaleApproval, 409),
+    (errors.RunFinished, 409),
+    (errors.RunConflict, 409),
+    (errors.StoreError, 503),
+)
+"""The first class that fits gives the status; what is not in here is ours, and a 500."""
+
+
+def as_problem(error: errors.PlacetError) -> Problem:
+    status = next((status for kind, status in _STATUS_OF if isinstance(error, kind)), 500)
+    headers = {"Retry-After": "2"} if status == 503 else {}
+    return Problem(status, error.code, error.message, headers=headers)
+
+
+ProblemKind: TypeAlias = type[Problem]
+
+_WORDS = {
+    400: ("bad_request", "The request could not be understood."),
+    404: ("not_found", "There is nothing at this address."),
+    405: ("method_not_allowed", "This address does not know that method."),
+    413: ("too_large", "The body is larger than this desk takes."),
+}
+
+
+def of_status(status: int, detail: str | None = None, headers: Mapping[str, str] | None = None) -> Problem:
+    """A problem for an error that the framework raised."""
+    known = status if status in HTTPStatus._value2member_map_ else 500
+    code, words = _WORDS.get(known, (HTTPStatus(known).name.lower(), HTTPStatus(known).phrase))
+    return Problem(known, code, detail if detail and detail != HTTPStatus(known).phrase else words, headers=headers)
+
+
+def unknown_error() -> Problem:
+    return Problem(500, "internal_error", "Something went wrong here that is not your doing; the desk's log has more.")
+
+
+def wants_html(request: Request) -> bool:
+    """Whether the client is somebody at a browser: it says so, and the address is not one for programs."""
+    path = request.url.path
+    if path.startswith("/v1/") or path in ("/healthz", "/readyz", "/metrics", "/openapi.json"):
+        return False
+    return "text/html" in request.headers.get("accept", "")

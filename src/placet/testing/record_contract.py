@@ -1,0 +1,120 @@
+"""What every store must do with the small things that a desk keeps: inherit `RecordStoreContract`, say how to open one,
+and run it with pytest (`asyncio_mode = "auto"`)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AbstractAsyncContextManager
+
+from placet.ports import DeskStore, Record
+
+
+def _record(record_id: str = "ana", data: str = '{"a":1}', **more: object) -> Record:
+    return Record(kind="user", id=record_id, data=data, **more)  # type: ignore[arg-type]  # the rest of its fields
+
+
+class RecordStoreContract:
+    def open_store(self) -> AbstractAsyncContextManager[DeskStore]:
+        """A new, empty store."""
+        raise NotImplementedError
+
+    async def test_what_was_added_is_found_under_its_kind_and_id_alone(self) -> None:
+        async with self.open_store() as store:
+            was_added = await store.add_record(_record(owner="o"))
+            found = await store.record("user", "ana")
+
+            assert was_added
+            assert found == _record(owner="o")
+            assert await store.record("token", "ana") is None
+            assert await store.record("user", "ben") is None
+
+    async def test_adding_twice_changes_nothing(self) -> None:
+        async with self.open_store() as store:
+            await store.add_record(_record())
+            again = await store.add_record(_record(data='{"a":2}'))
+
+            assert not again
+            assert await store.record("user", "ana") == _record()
+
+    async def test_of_many_who_add_the_same_at_once_one_does(self) -> None:
+        async with self.open_store() as store:
+            added = await asyncio.gather(*(store.add_record(_record(data=f'"{i}"')) for i in range(10)))
+
+            assert sum(added) == 1
+
+    async def test_of_many_who_take_the_same_at_once_one_gets_it(self) -> None:
+        async with self.open_store() as store:
+            await store.add_record(_record())
+            taken = await asyncio.gather(*(store.take_record("user", "ana") for _ in range(10)))
+
+            assert [each for each in taken if each is not None] == [_record()]
+            assert await store.record("user", "ana") is None
+
+    async def test_replacing_needs_one_that_is_there_and_what_it_was(self) -> None:
+        async with self.open_store() as store:
+            missing = await store.replace_record(_record())
+            await store.add_record(_record())
+            other = await store.replace_record(_record(data='"new"'), was='"other"')
+            right = await store.replace_record(_record(data='"new"'), was='{"a":1}')
+            blind = await store.replace_record(_record(data='"newer"'))
+
+            assert (missing, other, right, blind) == (False, False, True, True)
+            assert await store.record("user", "ana") == _record(data='"newer"')
+
+    async def test_of_many_who_replace_what_it_was_one_does(self) -> None:
+        async with self.open_store() as store:
+            await store.add_record(_record())
+            done = await asyncio.gather(
+                *(store.replace_record(_record(data=f'"{i}"'), was='{"a":1}') for i in range(10))
+            )
+
+            assert sum(done) == 1
+
+    async def test_an_expired_record_is_as_if_it_were_not_there(self) -> None:
+        past = _record(expires_at=time.time() - 1)
+        async with self.open_store() as store:
+            await store.add_record(past)
+
+            assert await store.record("user", "ana") is None
+            assert await store.records("user") == []
+            assert await store.take_record("user", "ana") is None
+            assert not await store.replace_record(_record())
+            assert await store.add_record(_record())
+            assert await store.record("user", "ana") == _record()
+
+    async def test_expired_records_are_forgotten_and_the_others_kept(self) -> None:
+        async with self.open_store() as store:
+            for index in range(5):
+                await store.add_record(_record(f"old-{index}", expires_at=time.time() - 1))
+            await store.add_record(_record("young", expires_at=time.time() + 100))
+            await store.add_record(_record("for ever"))
+
+            assert [await store.expire_records(limit=3), await store.expire_records(limit=3)] == [3, 2]
+            assert [each.id for each in await store.records("user")] == ["for ever", "young"]
+
+    async def test_lists_go_by_id_in_pages_and_by_owner(self) -> None:
+        async with self.open_store() as store:
+            for name, owner in (("c", "x"), ("a", "y"), ("B", "x"), ("é", "x")):
+                await store.add_record(_record(name, owner=owner))
+            first = await store.records("user", limit=2)
+            rest = await store.records("user", after=first[-1].id, limit=10)
+
+            assert [each.id for each in (*first, *rest)] == ["B", "a", "c", "é"]
+            assert [each.id for each in await store.records("user", owner="x")] == ["B", "c", "é"]
+
+    async def test_all_of_an_owner_can_be_removed(self) -> None:
+        async with self.open_store() as store:
+            for name, owner in (("c", "x"), ("a", "y"), ("b", "x")):
+                await store.add_record(_record(name, owner=owner))
+            removed = await store.remove_records("user", "x")
+
+            assert removed == 2
+            assert [each.id for each in await store.records("user")] == ["a"]
+
+    async def test_an_empty_store_counts_nothing(self) -> None:
+        async with self.open_store() as store:
+            counts = await store.counts()
+
+            assert (counts.running, counts.waiting, counts.ended, counts.pending) == (0, 0, 0, 0)
+            assert counts.oldest_pending_at is None

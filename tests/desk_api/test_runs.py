@@ -1,0 +1,197 @@
+"""Runs over the API: start, list, show, cancel, resume, log; asking twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from placet.desk.api import idempotency
+from placet.ports import Record
+from tests.desk_api.scenes import at, decide, problem, two_refunds
+from tests.support.desk_server import RunningDesk
+
+PATIENCE = 15
+
+
+async def test_a_run_is_started_shown_listed_and_says_who_started_it(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    started = (await ana.post("/v1/runs", json={"agent": "Support", "input": "hi", "max_turns": 5})).json()
+    shown = (await ana.get(f"/v1/runs/{started['id']}")).json()
+    listed = (await ana.get("/v1/runs", params={"agent": "Support"})).json()
+
+    assert (shown["id"], shown["agent"], shown["started_by"]) == (started["id"], "Support", "ana")
+    assert [each["id"] for each in listed["data"]] == [started["id"]]
+    assert listed["next"] is None
+
+
+async def test_what_cannot_be_started_is_refused_by_field(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    unknown = await ana.post("/v1/runs", json={"agent": "Nobody", "input": "hi"})
+    empty = await ana.post("/v1/runs", json={"agent": "", "input": "hi"})
+    missing = await ana.post("/v1/runs", json={"agent": "Support"})
+    wrong = await ana.post("/v1/runs", json={"agent": "Support", "input": 7})
+
+    assert problem(unknown, 422, "unknown_agent")["errors"][0]["field"] == "agent"
+    assert problem(empty, 422, "invalid_request")["errors"][0]["field"] == "agent"
+    assert "input" in problem(missing, 422, "invalid_request")["detail"]
+    assert problem(wrong, 422, "invalid_request")["errors"][0]["field"] == "input"
+
+
+async def test_a_body_that_is_no_json_object_or_not_sent_as_one_is_refused(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    json_type = {"Content-Type": "application/json"}
+
+    for body in (b"{", b"[]", b'"x"', b'{"agent":1,"agent":2}', b"\xff", b'{"agent":"\\ud800","input":""}', b"nul"):
+        problem(await ana.post("/v1/runs", content=body, headers=json_type), 400, "malformed_json")
+    problem(await ana.post("/v1/runs", data={"agent": "Support"}), 415, "unsupported_media_type")
+    problem(await ana.post("/v1/runs", content=b"{}"), 415, "unsupported_media_type")
+
+
+async def test_a_method_that_an_address_does_not_know_is_405_and_says_which_it_does(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    answer = await ana.put("/v1/runs", json={})
+
+    problem(answer, 405, "method_not_allowed")
+    assert {"GET", "POST"} <= set(answer.headers["allow"].replace(" ", "").split(","))
+
+
+async def test_cancelling_ends_the_run_and_says_who_did(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    run_id, _ = await two_refunds(server)
+    answer = await ana.post(f"/v1/runs/{run_id}/cancel", json={"reason": "asked twice"})
+    await server.desk.wait(run_id, timeout=PATIENCE)
+    again = await ana.post(f"/v1/runs/{run_id}/cancel")
+    log = (await ana.get(f"/v1/runs/{run_id}/log")).json()
+
+    assert answer.status_code == 200
+    problem(again, 409, "run_finished")
+    asked = next(fact for line in log["data"] for fact in line["facts"] if fact["kind"] == "cancel_asked")
+    assert (asked["data"]["by"], asked["data"]["reason"]) == ("ana", "asked twice")
+
+
+async def test_the_log_comes_in_pages_that_join_without_a_gap(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    run_id, _ = await two_refunds(server)
+    whole = (await ana.get(f"/v1/runs/{run_id}/log", params={"limit": 200})).json()
+    pages, after = [], -1
+    while after is not None:
+        page = (await ana.get(f"/v1/runs/{run_id}/log", params={"limit": 1, "after": after})).json()
+        pages += page["data"]
+        after = page["next"]
+
+    assert pages == whole["data"]
+    assert [line["position"] for line in pages] == list(range(len(pages)))
+    assert pages[0]["facts"][0]["kind"] == "run_started"
+
+
+async def test_only_an_ended_run_is_forgotten_and_only_by_an_admin(server: RunningDesk) -> None:
+    ana, root = await server.person("ana"), await server.person("root", "admin")
+    run_id, _ = await two_refunds(server)
+
+    problem(await ana.delete(f"/v1/runs/{run_id}"), 403, "access_denied")
+    problem(await root.delete(f"/v1/runs/{run_id}"), 409, "run_not_ended")
+    await server.desk.cancel(run_id)
+    await server.desk.wait(run_id, timeout=PATIENCE)
+    assert (await root.delete(f"/v1/runs/{run_id}")).status_code == 204
+    problem(await root.get(f"/v1/runs/{run_id}"), 404, "not_found")
+
+
+async def test_resuming_what_has_ended_is_a_conflict_and_what_is_not_there_404(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    run_id, _ = await two_refunds(server)
+    resumed = await ana.post(f"/v1/runs/{run_id}/resume")
+    await server.desk.cancel(run_id)
+    await server.desk.wait(run_id, timeout=PATIENCE)
+
+    assert resumed.status_code == 200
+    problem(await ana.post(f"/v1/runs/{run_id}/resume"), 409, "run_finished")
+    problem(await ana.post("/v1/runs/run_nothing/resume"), 404, "not_found")
+    problem(await ana.get("/v1/runs/run_%00"), 404, "not_found")
+
+
+# -- asking twice -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_run_is_started_once_under_one_key_however_often_it_is_asked_for(any_server: RunningDesk) -> None:
+    ana = await any_server.person("ana")
+    headers = {"Idempotency-Key": "order-7"}
+    given = {"agent": "Support", "input": "hi"}
+    answers = [await ana.post("/v1/runs", json=given, headers=headers) for _ in range(3)]
+    at_once = await asyncio.gather(
+        *(ana.post("/v1/runs", json=given, headers={"Idempotency-Key": "order-8"}) for _ in range(8))
+    )
+    listed = (await ana.get("/v1/runs")).json()["data"]
+
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert len({answer.headers["location"] for answer in answers}) == 1
+    assert [answer.headers.get("idempotency-replayed") for answer in answers] == [None, "true", "true"]
+    assert {answer.status_code for answer in at_once} <= {201, 409}
+    assert len({answer.json()["id"] for answer in at_once if answer.status_code == 201}) == 1
+    assert len(listed) == 2
+
+
+async def test_the_same_key_for_something_else_is_refused_and_another_persons_key_is_another(
+    server: RunningDesk,
+) -> None:
+    ana, ben = await server.person("ana"), await server.person("ben")
+    headers = {"Idempotency-Key": "k"}
+    first = await ana.post("/v1/runs", json={"agent": "Support", "input": "one"}, headers=headers)
+    other = await ana.post("/v1/runs", json={"agent": "Support", "input": "two"}, headers=headers)
+    bens = await ben.post("/v1/runs", json={"agent": "Support", "input": "two"}, headers=headers)
+
+    problem(other, 422, "idempotency_key_reused")
+    assert bens.status_code == 201
+    assert bens.json()["id"] != first.json()["id"]
+
+
+async def test_an_error_is_not_kept_so_that_the_mended_request_may_use_its_key(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    headers = {"Idempotency-Key": "k"}
+    refused = await ana.post("/v1/runs", json={"agent": "Nobody", "input": "x"}, headers=headers)
+    mended = await ana.post("/v1/runs", json={"agent": "Support", "input": "x"}, headers=headers)
+
+    assert (refused.status_code, mended.status_code) == (422, 201)
+
+
+async def test_an_attempt_that_died_is_taken_over_and_still_starts_one_run(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    headers = {"Idempotency-Key": "k"}
+    given = {"agent": "Support", "input": "x"}
+    first = await ana.post("/v1/runs", json=given, headers=headers)
+    (record,) = await server.desk.store.records(idempotency.KIND)
+    died = record.data.replace('"status":201', '"status":null')
+    await server.desk.store.replace_record(_old(record, died))
+    again = await ana.post("/v1/runs", json=given, headers=headers)
+
+    assert '"status":201' in record.data
+    assert again.status_code == 201
+    assert "idempotency-replayed" not in again.headers
+    assert again.json()["id"] == first.json()["id"]
+
+
+def _old(record: Record, data: str) -> Record:
+    kept = msgspec.json.decode(data, type=idempotency.Kept)
+    kept = msgspec.structs.replace(kept, since=kept.since - idempotency.STUCK_SECONDS - 1)
+    return msgspec.structs.replace(record, data=msgspec.json.encode(kept).decode())
+
+
+async def test_a_decision_under_a_key_is_made_once(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    _, (asked, _) = await two_refunds(server)
+    headers = {"Idempotency-Key": "k"}
+    answers = [
+        await ana.post(at(asked.id, "/decisions"), json={"decision": "approve"}, headers=headers) for _ in range(2)
+    ]
+
+    assert [answer.json()["status"] for answer in answers] == ["approved", "approved"]
+    assert (await decide(ana, asked.id, "approve")).status_code == 200
+
+
+async def test_a_key_without_signs_or_too_long_is_refused(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    given = {"agent": "Support", "input": "x"}
+
+    problem(await ana.post("/v1/runs", json=given, headers={"Idempotency-Key": ""}), 422, "invalid_request")
+    problem(await ana.post("/v1/runs", json=given, headers={"Idempotency-Key": "k" * 256}), 422, "invalid_request")

@@ -1,0 +1,56 @@
+"""Both durable stores keep records alike, and count what they hold."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from placet.ports import DeskStore
+from placet.stores.postgres import PostgresStore
+from placet.stores.sqlite import SQLiteStore
+from placet.testing.desk_contracts import Story
+from placet.testing.record_contract import RecordStoreContract
+from tests.support.postgres import PostgresServer
+
+
+class TestSQLiteRecords(RecordStoreContract):
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path: Path) -> None:
+        self.path = tmp_path / "placet.db"
+
+    def open_store(self) -> AbstractAsyncContextManager[DeskStore]:
+        return SQLiteStore(self.path)
+
+
+class TestPostgresRecords(RecordStoreContract):
+    @pytest.fixture(autouse=True)
+    def _place(self, postgres: PostgresServer) -> None:
+        self.url = postgres.new_database()
+
+    def open_store(self) -> AbstractAsyncContextManager[DeskStore]:
+        return PostgresStore(self.url)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_counts_tell_runs_by_status_and_the_question_that_has_waited_longest(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    store: SQLiteStore | PostgresStore
+    if kind == "sqlite":
+        store = SQLiteStore(tmp_path / "placet.db")
+    else:
+        store = PostgresStore(request.getfixturevalue("postgres").new_database())
+    async with store:
+        running, first, second, ended = Story(), Story(at=500.0), Story(at=700.0), Story()
+        await running.begin(store)
+        await first.ask(store, "pay", "pay")
+        await second.ask(store, "pay")
+        await ended.begin(store)
+        await ended.end(store)
+        counts = await store.counts()
+
+    assert (counts.running, counts.waiting, counts.ended, counts.pending) == (1, 2, 1, 3)
+    assert counts.oldest_pending_at is not None
+    assert 500.0 < counts.oldest_pending_at < 510.0
