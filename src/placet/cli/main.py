@@ -29,6 +29,8 @@ COMMANDS = (
     Command("demo", "placet.cli.demo", "an agent works and pauses; you decide, and the run goes on"),
     Command("doctor", "placet.cli.doctor", "which waiting runs cannot go on with today's code"),
     Command("audit", "placet.cli.audit", "check that the logs are whole"),
+    Command("worker", "placet.cli.worker", "drive runs out of a PostgreSQL that many share"),
+    Command("migrate", "placet.cli.migrate", "create a store's schema, or bring it up to date"),
 )
 
 DESCRIPTION = """\

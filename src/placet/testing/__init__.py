@@ -6,6 +6,7 @@ from __future__ import annotations
 from placet.testing.clock import ManualClock
 from placet.testing.contracts import StoreContract, ThreadedStoreContract
 from placet.testing.crashing import Crash, CrashingStore
+from placet.testing.engine_contract import EngineContract
 from placet.testing.model_contract import ModelContract
 from placet.testing.scripted import (
     ModelStep,
@@ -20,6 +21,7 @@ from placet.testing.session_contract import SessionContract
 __all__ = [
     "Crash",
     "CrashingStore",
+    "EngineContract",
     "ManualClock",
     "ModelContract",
     "ModelStep",
