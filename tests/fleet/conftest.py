@@ -1,11 +1,13 @@
-"""One PostgreSQL for all tests of a worker."""
+"""One PostgreSQL for all tests of a process, and a witness outside of Placet."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.desk.scenes import Witness
 from tests.support.postgres import PostgresServer
 
 
@@ -14,3 +16,8 @@ def postgres() -> Iterator[PostgresServer]:
     server = PostgresServer()
     yield server
     server.close()
+
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Witness:
+    return Witness(tmp_path / "witness")

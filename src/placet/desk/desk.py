@@ -36,6 +36,7 @@ from placet.errors import (
 from placet.events import AnyFact, CancelAsked, GrantMade, InChild, ResumeAsked, RunStarted, Verdict
 from placet.fleet.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.fleet.embedded import EmbeddedEngine
+from placet.fleet.priority import prioritise
 from placet.ids import path_of
 from placet.ports import DeskStore, Engine, Hold, Page, RequestQuery, RunQuery, RunRow
 from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
@@ -147,8 +148,12 @@ class Desk:
         by: str | None = None,
         context: Any = None,
         max_turns: int | None = DEFAULT_MAX_TURNS,
+        priority: int = 0,
     ) -> DeskRun:
-        """Begin a run. It is durable when this returns; whoever serves the store drives it."""
+        """Begin a run. It is durable when this returns; whoever serves the store drives it.
+
+        `priority` is for the workers of a fleet: what is worth more is driven first.
+        """
         found = self._driver.agents.get(agent) or self._driver.agents.get(Agent(name=agent).address)
         if found is None:
             raise UserError(f"This desk has no agent '{agent}'. It has: {', '.join(self._driver.agents) or 'none'}.")
@@ -156,6 +161,8 @@ class Desk:
         started = RunStarted(
             found.address, as_input(input), max_turns, context=self._contexts.dump_first(context), by=by
         )
+        if priority:
+            await prioritise(self.store, log.run_id, priority)
         await self.store.append(None, log, [log.next_line(self._now(), [started])], fold([started]))
         await self._engine.enqueue(log.run_id)
         return await self.get(log.run_id)

@@ -72,6 +72,11 @@ SELECT placet_pass_on(%(run_id)s, %(now)s, %(tried)s::text[], %(pause)s);
 UPDATE placet_runs SET lease_until = 0, news_at = coalesce(news_at, placet_now())
 WHERE id = %(run_id)s AND owner IS NULL AND status IN ('running', 'waiting') AND (has_work OR unseen OR news_at IS NOT NULL);
 
+-- name: prioritise
+-- What a run is worth; of one that is about to begin, the row is made. Its start, or its next news, carries it on.
+INSERT INTO placet_runs (id, priority, lease_until) VALUES (%(run_id)s, %(priority)s, placet_now() + 60)
+ON CONFLICT (id) DO UPDATE SET priority = excluded.priority;
+
 -- name: workers
 -- The workers, oldest first; `alive` says whether they gave a sign of life lately.
 SELECT id, name, code, library, agents, capacity, driving, driven, stopping, started_at, seen_at,
