@@ -67,6 +67,14 @@ async def look(ctx: ToolContext[Any], amount: int) -> str:
     return await act("look", ctx, amount)
 
 
+@function_tool(recovery=find_out)
+async def linger(ctx: ToolContext[Any], amount: int) -> str:
+    """Takes longer than a lease lasts, after its effect."""
+    await act("linger", ctx, amount)
+    await asyncio.sleep(4.0)
+    return f"linger {amount}"
+
+
 class Scripted:
     """Reads the turns from the first message: `pay look|mail`."""
 
@@ -90,7 +98,7 @@ class Scripted:
 
 
 def crew(name: str) -> Agent[Any]:
-    return Agent(name, tools=[pay, mail, note, look], model=Scripted())
+    return Agent(name, tools=[pay, mail, note, look, linger], model=Scripted())
 
 
 agents = [crew("Crew"), crew("Night shift")]

@@ -245,6 +245,7 @@ class Soak:
 
     async def _stop(self) -> None:
         place = self._anyone()
+        await self.workers[place].is_ready()  # one that only begins is ended by the signal itself
         self.workers[place].signal(signal.SIGTERM)
         assert await self.workers[place].ended() == 0, self.workers[place].said()
         await self._replace(place)
