@@ -30,6 +30,7 @@ COMMANDS = (
     Command("doctor", "placet.cli.doctor", "which waiting runs cannot go on with today's code"),
     Command("audit", "placet.cli.audit", "check that the logs are whole"),
     Command("worker", "placet.cli.worker", "drive runs out of a PostgreSQL that many share"),
+    Command("top", "placet.cli.top", "a fleet at a glance: workers, runs, what has waited longest"),
     Command("migrate", "placet.cli.migrate", "create a store's schema, or bring it up to date"),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import logging
 import sys
 from contextlib import AsyncExitStack
@@ -71,6 +72,8 @@ async def _run(options: argparse.Namespace) -> int:
     store = open_store(str(options.store), lease_ttl=options.lease, listen=not options.polling)
     if isinstance(store, SQLiteStore):
         raise WrongUsage("workers share a PostgreSQL (--store postgresql://…); on SQLite, «placet serve» drives runs.")
+    from placet.fleet.metrics import metrics_server
+    from placet.fleet.numbers import fleet_numbers
     from placet.fleet.worker import Worker
 
     worker = Worker(
@@ -89,14 +92,13 @@ async def _run(options: argparse.Namespace) -> int:
         await stack.enter_async_context(store)
         worker.stop_by_signals()
         stack.push_async_callback(_say_goodbye)
-        announcing = asyncio.create_task(_announce(worker.engine.is_ready, list(map(str, agents_named(agents)))))
+        if options.metrics_port is not None:
+            numbers = functools.partial(fleet_numbers, store)
+            await stack.enter_async_context(metrics_server(options.metrics_host, options.metrics_port, numbers))
+        announcing = asyncio.create_task(_announce(worker.engine.is_ready, [agent.name for agent in agents]))
         stack.callback(announcing.cancel)
         await worker.run()
     return OK
-
-
-def agents_named(agents: list[Any]) -> list[str]:
-    return [agent.name for agent in agents]
 
 
 async def _announce(is_ready: asyncio.Event, names: list[str]) -> None:

@@ -26,7 +26,7 @@ from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
 from placet.events import GrantMade, GrantRevoked
-from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
+from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun, StoreNumbers
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
 from placet.stores.news import Bell
@@ -40,6 +40,7 @@ from placet.stores.rows import (
     closing_text,
     page_of,
     read_grant,
+    read_numbers,
     read_request,
     read_run,
     text_of,
@@ -272,6 +273,10 @@ class PostgresStore:
 
     async def runnable(self, now: float, limit: int) -> list[str]:
         return [run_id for (run_id,) in await self._rows("runnable", {"now": now, "limit": limit})]
+
+    async def numbers(self) -> StoreNumbers:
+        (row,) = await self._rows("numbers")
+        return read_numbers(row)
 
     async def park(self, run_id: str, *, parked: bool) -> None:
         await self._rows("park", {"id": run_id, "parked": parked})

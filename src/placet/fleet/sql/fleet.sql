@@ -83,6 +83,10 @@ SELECT id, name, code, library, agents, capacity, driving, driven, stopping, sta
        seen_at > placet_now() - placet_worker_patience(), placet_now()
 FROM placet_workers ORDER BY id;
 
+-- name: has_workers
+-- Whether the fleet was set up here.
+SELECT to_regclass('placet_workers') IS NOT NULL;
+
 -- name: queue_depth
 -- How many rings wait to be heard.
 SELECT count(*) FROM procrastinate_jobs WHERE task_name = 'placet:advance' AND status = 'todo';
