@@ -6,6 +6,7 @@
     python3 dev.py lint [--fix]    ruff: rules and formatting (--fix repairs what it can)
     python3 dev.py types [...]     mypy, strict
     python3 dev.py bench [...]     the benchmark, bench/run.py
+    python3 dev.py soak [...]      ten minutes of a fleet to which everything happens that can (--minutes, --seed)
     python3 dev.py mutants [...]   take out each guard of tests/guards/guards.toml and expect a test to fail
     python3 dev.py lock [...]      write requirements.lock anew (--upgrade takes the newest versions)
 
@@ -285,6 +286,10 @@ def bench(arguments: list[str]) -> int:
     return become("bench/run.py", *arguments)
 
 
+def soak(arguments: list[str]) -> int:
+    return become("tests/fleet/soak.py", *arguments)
+
+
 def mutants(arguments: list[str]) -> int:
     return become("tests/guards/harness.py", *arguments)
 
@@ -312,6 +317,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "lint": lint,
     "types": types,
     "bench": bench,
+    "soak": soak,
     "mutants": mutants,
     "lock": lock,
 }

@@ -335,6 +335,31 @@ class RecordStore(Protocol):
     async def counts(self) -> Counts: ...
 
 
+class StoreNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store holds at one moment, counted where it costs little."""
+
+    at: float
+    """When, by the store's clock."""
+    driven: int
+    """Runs that somebody drives."""
+    due: int
+    """Runs with something to do that nobody drives yet."""
+    oldest_due: float | None
+    """Since when the first of them has something to do."""
+    waiting: int
+    """Runs that wait for people."""
+    running: int
+    """Runs that have not ended and do not wait."""
+    stopped: int
+    """Of these, how many an error stopped: they wait to be resumed."""
+    parked: int
+    """Runs that took too many drivers down: they wait for an operator."""
+    ended: int
+    """Runs that ended in the last minute."""
+    pending: int
+    """Questions that wait for people."""
+
+
 class DeskStore(Store, RecordStore, Protocol):
     """A store that many processes share: what a desk and an engine need beyond driving one run."""
 
@@ -352,6 +377,10 @@ class DeskStore(Store, RecordStore, Protocol):
 
     async def runnable(self, now: float, limit: int) -> list[str]:
         """Runs with something to do (news, or a time that has come) that nobody drives, longest waiting first."""
+        ...
+
+    async def numbers(self) -> StoreNumbers:
+        """What it holds at this moment, for people who look after it."""
         ...
 
     async def park(self, run_id: str, *, parked: bool) -> None:

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,11 @@ SETTINGS = {
 class PostgresServer:
     """`url(database)` names a database; `new_database()` makes an empty one."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, *, prefix: Sequence[str] = (), **settings: str) -> None:
+        """`prefix`: what the keeper's command begins with, to run it somewhere else."""
         given = [f"{name}={value}" for name, value in settings.items()]
         self._keeper = subprocess.Popen(  # noqa: S603  # a program of our own
-            [sys.executable, __file__, *given], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*prefix, sys.executable, __file__, *given], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._databases = 0
         answer = self._answer()
@@ -50,6 +52,11 @@ class PostgresServer:
             self.close()
             raise RuntimeError(f"PostgreSQL did not start, and the tests need it: {answer}")
         _, self._socket_dir = answer.split(" ", 1)
+
+    @property
+    def folder(self) -> str:
+        """Where its socket and its data are."""
+        return self._socket_dir
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://placet@/{database}?host={self._socket_dir}"

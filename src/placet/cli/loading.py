@@ -44,18 +44,23 @@ def this_user() -> str:
 
 
 def agents_of(place: str) -> list[Agent[Any]]:
-    """The agents behind `module:name`: an Agent, or a list of them. The current directory is looked at first."""
+    """The agents behind `module:name`: an Agent, or a list of them."""
+    found = object_of(place)
+    agents = [found] if isinstance(found, Agent) else list(found)
+    if not agents or not all(isinstance(agent, Agent) for agent in agents):
+        raise WrongUsage(f"{place} is neither an Agent nor a list of Agents.")
+    return agents
+
+
+def object_of(place: str) -> Any:  # Any: whatever the user's module holds
+    """What is behind `module:name`. The current directory is looked at first."""
     module_name, colon, attribute = place.partition(":")
     if not colon or not attribute:
         raise WrongUsage(f"{place!r} is not module:name, such as shop.agents:all_agents.")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
+        return getattr(importlib.import_module(module_name), attribute)
     except ModuleNotFoundError as error:
         raise WrongUsage(f"there is no module {error.name!r} here: run this where the code is.") from error
     except AttributeError as error:
         raise WrongUsage(f"module {module_name!r} has no {attribute!r}.") from error
-    agents = [found] if isinstance(found, Agent) else list(found)
-    if not agents or not all(isinstance(agent, Agent) for agent in agents):
-        raise WrongUsage(f"{place} is neither an Agent nor a list of Agents.")
-    return agents

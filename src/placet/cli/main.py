@@ -30,6 +30,9 @@ COMMANDS = (
     Command("serve", "placet.cli.serve", "the desk on the web: API, inbox, and the engine"),
     Command("doctor", "placet.cli.doctor", "which waiting runs cannot go on with today's code"),
     Command("audit", "placet.cli.audit", "who did what, and whether the logs are whole"),
+    Command("worker", "placet.cli.worker", "drive runs out of a PostgreSQL that many share"),
+    Command("top", "placet.cli.top", "a fleet at a glance: workers, runs, what has waited longest"),
+    Command("migrate", "placet.cli.migrate", "create a store's schema, or bring it up to date"),
 )
 
 DESCRIPTION = """\

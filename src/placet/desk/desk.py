@@ -49,6 +49,7 @@ from placet.events import (
 )
 from placet.fleet.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.fleet.embedded import EmbeddedEngine
+from placet.fleet.priority import prioritise
 from placet.ids import path_of
 from placet.ids import request_id as next_request_id
 from placet.ports import DeskStore, Engine, EngineHealth, Hold, Page, RequestQuery, RunQuery, RunRow
@@ -173,11 +174,13 @@ class Desk:
         by: str | None = None,
         context: Any = None,
         max_turns: int | None = DEFAULT_MAX_TURNS,
+        priority: int = 0,
         run_id: str | None = None,
     ) -> DeskRun:
         """Begin a run. It is durable when this returns; whoever serves the store drives it.
 
-        With a `run_id` of one's own (`run_…`), the run is begun once, however often it is asked for.
+        `priority` is for the workers of a fleet: what is worth more is driven first. With a `run_id` of one's own
+        (`run_…`), the run is begun once, however often it is asked for.
         """
         found = self._driver.agents.get(agent) or self._driver.agents.get(Agent(name=agent).address)
         if found is None:
@@ -186,6 +189,8 @@ class Desk:
         started = RunStarted(
             found.address, as_input(input), max_turns, context=self._contexts.dump_first(context), by=by
         )
+        if priority:
+            await prioritise(self.store, log.run_id, priority)
         try:
             await self.store.append(None, log, [log.next_line(self._now(), [started])], fold([started]))
         except PositionConflict:

@@ -12,6 +12,7 @@ from placet.agent_graph import AgentGraph
 from placet.codec import parse_arguments
 from placet.context import RunContextWrapper
 from placet.core.state import Call, RunFold
+from placet.core.table import Status
 from placet.errors import PlacetError, ToolsetUnavailable, UserError
 from placet.ids import request_id
 from placet.ports import DeskStore, RunQuery
@@ -52,6 +53,31 @@ async def examine(store: DeskStore, agents: Sequence[Agent[Any]]) -> AsyncIterat
             cursor = page.cursor
             if cursor is None:
                 break
+
+
+def lacks_code(graph: AgentGraph, run: RunFold) -> bool:
+    """Whether calls that somebody's code let begin, or had asked about, need an agent or a tool that is not here.
+
+    A call that nobody has judged does not count: models also name tools that nobody has.
+    """
+    return any(_member_lacks(graph, member) for member in run.family())
+
+
+def _member_lacks(graph: AgentGraph, member: RunFold) -> bool:
+    try:
+        agent = graph.at(member.response_agent)
+        graph.at(member.agent)
+    except UserError:
+        return True
+    if vars(agent).get("mcp_servers"):  # what a server offers is known when it is asked
+        return False
+    return any(
+        call.outcome is None
+        and call.status is not Status.PROPOSED
+        and agent.handoff_named(call.name) is None
+        and agent.tool_named(call.name) is None
+        for call in member.calls.values()
+    )
 
 
 async def _findings(store: DeskStore, graphs: dict[str, AgentGraph], run_id: str) -> AsyncIterator[Finding]:

@@ -15,6 +15,7 @@ from placet.core.log import Log
 from placet.core.state import RunFold
 from placet.errors import PlacetError, RunConflict, StateRefused, StoreError, UserError
 from placet.events import RunStopped
+from placet.fleet.doctor import lacks_code
 from placet.ports import DeskStore, Session
 from placet.run_config import RunConfig
 from placet.run_state import RunState
@@ -26,7 +27,7 @@ from placet.secrets import split_secrets, spoken
 logger = logging.getLogger("placet.fleet")
 
 MAX_TAKEOVERS = 10
-"""After so many drivers that died with a run, nobody drives it until an operator says so."""
+"""After so many drivers that died with a run one after another, nobody drives it until an operator says so."""
 
 ContextFactory: TypeAlias = Callable[[str, JsonObject | None], Any | Awaitable[Any]]
 """Called with the run's id and its stored context whenever the run is driven: for what cannot be stored."""
@@ -95,7 +96,11 @@ class RunDriver:
         contexts: Contexts,
         config: RunConfig,
         session_factory: SessionFactory | None = None,
+        *,
+        leaves_missing: bool = False,
+        max_takeovers: int = MAX_TAKEOVERS,
     ) -> None:
+        """`leaves_missing`: a run that needs a tool that is not here is left to others, who may have it."""
         self.agents = {agent.address: agent for agent in agents}
         if len(self.agents) != len(agents):
             raise UserError("Two agents of this desk have one name: give one of them Agent(key=…).")
@@ -105,6 +110,13 @@ class RunDriver:
         self._contexts = contexts
         self._session_factory = session_factory
         self._config = config
+        self._leaves_missing = leaves_missing
+        self._max_takeovers = max_takeovers
+        self._is_leaving = False
+
+    def leave(self) -> None:
+        """From now on, drives stop before the next request to the model or the next call, and leave the rest."""
+        self._is_leaving = True
 
     async def drive(self, run_id: str) -> bool:
         """As far as it goes. False: somebody else drives the run, its code is not here, or it could not be begun."""
@@ -128,7 +140,17 @@ class RunDriver:
             return False
         run = fold_log(stored.log)
         agent = self.agents.get(run.starting_agent)
-        if agent is None or run.has_ended or await self._park_if_poisoned(run_id):
+        if agent is None or run.has_ended:
+            return False
+        graph = AgentGraph(agent)
+        if self._leaves_missing and lacks_code(graph, run):
+            logger.info(
+                "run left to others", extra={"action": "run_left", "run_id": run_id, "error": "code is missing"}
+            )
+            return False
+        takeovers = await self._takeovers(run_id)
+        if takeovers >= self._max_takeovers:
+            await self._park(run_id, takeovers)
             return False
         try:
             context = await self._contexts.load(run_id, run.context)
@@ -136,8 +158,10 @@ class RunDriver:
         except Exception as error:
             await self._note_stop(stored.log, run, error)
             raise
-        state = RunState.of_run(AgentGraph(agent), stored.log, run, None, self._config.clock)
+        state = RunState.of_run(graph, stored.log, run, None, self._config.clock)
         await self._go_on(agent, state, context, session)
+        if takeovers:  # it did not take this driver down: only those that die one after another count
+            await self._store.park(run_id, parked=False)
         return True
 
     def _session_of(self, run: RunFold) -> Session | None:
@@ -149,14 +173,14 @@ class RunDriver:
             )
         return self._session_factory(run.session)
 
-    async def _park_if_poisoned(self, run_id: str) -> bool:
-        """A run that took too many drivers down waits for an operator: `desk.resume` gives it another chance."""
+    async def _takeovers(self, run_id: str) -> int:
         row = await self._store.run(run_id)
-        if row is None or row.takeovers < MAX_TAKEOVERS:
-            return False
+        return row.takeovers if row is not None else 0
+
+    async def _park(self, run_id: str, takeovers: int) -> None:
+        """A run that took too many drivers down waits for an operator: `desk.resume` gives it another chance."""
         await self._store.park(run_id, parked=True)
-        logger.error("run parked", extra={"action": "run_parked", "run_id": run_id, "takeovers": row.takeovers})
-        return True
+        logger.error("run parked", extra={"action": "run_parked", "run_id": run_id, "takeovers": takeovers})
 
     async def _note_stop(self, log: Log, run: RunFold, error: Exception) -> None:
         """The context could not be made: say so in the run's log, where people look."""
@@ -181,6 +205,7 @@ class RunDriver:
             context=context,
             session=session,
             save_context=self._contexts.dump,
+            should_leave=lambda: self._is_leaving,
         )
         await carry_out(order, None)
 

@@ -70,10 +70,14 @@ class EmbeddedEngine:
                 self._driving[run_id] = asyncio.create_task(self._drive(run_id, drive))
 
     async def _drive(self, run_id: str, drive: Drive) -> None:
+        came_of_it = False
         try:
-            if not await drive(run_id):
-                self._left_alone[run_id] = time.monotonic() + LEFT_ALONE_SECONDS
+            came_of_it = await drive(run_id)
+        except Exception as error:  # noqa: BLE001  # one run's trouble is not the others'
+            logger.warning("drive failed", extra={"action": "drive_failed", "run_id": run_id, "error": repr(error)})
         finally:
+            if not came_of_it:
+                self._left_alone[run_id] = time.monotonic() + LEFT_ALONE_SECONDS
             del self._driving[run_id]
             self._bell.set()  # a place is free, and this run may have news
 

@@ -69,6 +69,10 @@ async def awaited(value: V | Awaitable[V]) -> V:
     return await value if inspect.isawaitable(value) else value
 
 
+def _never() -> bool:
+    return False
+
+
 async def _not_yet(_frame: Frame) -> None:
     raise AssertionError("whoever makes a frame gives it the loop")
 
@@ -119,10 +123,19 @@ class Frame:
         """The tools of agents' servers, by the agent's address, as they were when this drive last looked."""
         self.is_stopping = False
         self.stop_after_turn = False
+        self.should_leave: Callable[[], bool] = _never
+        """Whether whoever drives wants to stop where nothing is in the air: a worker that is to end does."""
+        self.was_left = False
+        """The drive stopped for that, and there is more to do."""
         self.news = asyncio.Event()
         """A body has ended, or somebody has decided something."""
         self.failures: list[BaseException] = []
         """Errors of bodies and hooks that end the drive, once the siblings are done."""
+
+    @property
+    def may_leave(self) -> bool:
+        """Nothing is in the air, and whoever drives wants to go."""
+        return not self.at_work and self.should_leave()
 
     @property
     def run(self) -> RunFold:

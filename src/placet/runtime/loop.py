@@ -70,6 +70,10 @@ async def take(step: Step, frame: Frame) -> bool:
     match step:
         case GateCalls(calls):
             await gate_calls(frame, calls)
+        case JudgeTurn() | AskModel() | SettleRequest() | AdvanceCalls() if frame.may_leave:
+            await frame.journal.commit()
+            frame.was_left = True
+            return True
         case AdvanceCalls(runnable, concludable):
             await conclude_calls(frame, concludable)
             await start_calls(frame, runnable)

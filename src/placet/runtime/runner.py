@@ -104,6 +104,8 @@ class Order:
     error_handlers: ErrorHandlers | None = None
     save_context: Callable[[Any], JsonObject | None] | None = None
     """How the user's context is written down when the drive ends, for whoever drives the run next."""
+    should_leave: Callable[[], bool] | None = None
+    """Asked before each request to the model: True stops the drive there, with the run left for others to go on."""
     behind_waiting: Literal["supersede", "queue"] | None = None
     """The input is a message for a run that waits: it takes the place of what waits, or stands behind it."""
 
@@ -220,8 +222,9 @@ async def _driven(
     try:
         await _drive(frame, order, is_new=is_new)
         await _save_context(frame, order)
-        # What an operator holds back is not done: such a run is given back as one that has something to do.
-        while not frame.set_aside and not await tenure.end_at(len(frame.journal.log)):  # decided at the last moment
+        # What an operator holds back, or a worker that ends leaves, is not done: it is given back as having work.
+        while not (frame.set_aside or frame.was_left or await tenure.end_at(len(frame.journal.log))):
+            # somebody decided something at the last moment
             await frame.journal.refresh()
             await drive_safely(frame)
             await _save_context(frame, order)
@@ -341,6 +344,8 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
     frame = Frame(journal, ROOT, graph, wrapper, order.config, order.hooks, None, order.resend, by_hand, order.session)
     frame.error_handlers = order.error_handlers or {}
     frame.drive = drive_safely
+    if order.should_leave is not None:
+        frame.should_leave = order.should_leave
     check_handoffs(frame)
     return frame
 

@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 _KNOWN = "sqlite:///file.db, sqlite:////absolute/file.db, sqlite://:memory:, postgresql://user@host/database"
 
 
-def open_store(url: str, *, lease_ttl: float = DEFAULT_TTL, clock: Clock = SYSTEM_CLOCK) -> SQLiteStore | PostgresStore:
-    """The store behind a URL, not yet connected: the first use does that, or `async with`."""
+def open_store(
+    url: str, *, lease_ttl: float = DEFAULT_TTL, clock: Clock = SYSTEM_CLOCK, listen: bool = True
+) -> SQLiteStore | PostgresStore:
+    """The store behind a URL, not yet connected: the first use does that, or `async with`.
+
+    `listen=False`: for PostgreSQL behind a pooler that forbids listening.
+    """
     if not isinstance(url, str):
         raise UserError(f"A store is named by the text of a URL, not by a {type(url).__name__}. There are: {_KNOWN}.")
     scheme, separator, rest = url.partition("://")
@@ -26,7 +31,7 @@ def open_store(url: str, *, lease_ttl: float = DEFAULT_TTL, clock: Clock = SYSTE
         case "sqlite":
             return SQLiteStore(_path(url, rest), lease_ttl=lease_ttl, clock=clock)
         case "postgresql" | "postgres":
-            return _postgres(url, lease_ttl, clock)
+            return _postgres(url, lease_ttl, clock, listen=listen)
         case _:
             raise UserError(f"{_without_password(url)!r} is not the URL of a store. There are: {_KNOWN}.")
 
@@ -40,12 +45,12 @@ def _path(url: str, rest: str) -> str:
     return path
 
 
-def _postgres(url: str, lease_ttl: float, clock: Clock) -> PostgresStore:
+def _postgres(url: str, lease_ttl: float, clock: Clock, *, listen: bool) -> PostgresStore:
     if find_spec("psycopg") is None:
         raise UserError("PostgreSQL needs an extra that is not installed: pip install 'placet[postgres]'.")
     from placet.stores.postgres import PostgresStore
 
-    return PostgresStore(url, lease_ttl=lease_ttl, clock=clock)
+    return PostgresStore(url, lease_ttl=lease_ttl, clock=clock, listen=listen)
 
 
 def _without_password(url: str) -> str:

@@ -26,13 +26,13 @@ from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
 from placet.events import AnyFact, GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased, StandingGrantMade
-from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
+from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun, StoreNumbers
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
 from placet.stores.news import Bell
 from placet.stores.operators import placed, whole_log
 from placet.stores.ownership import driven_by, new_owner, pause_after_giving_up, taken_over
-from placet.stores.postgres_connections import SQL, TEXTS, Connection, Connections, connect
+from placet.stores.postgres_connections import SQL, TEXTS, Connection, Connections, connect, connection_options
 from placet.stores.postgres_erasing import erase
 from placet.stores.postgres_operators import audited, write_grants
 from placet.stores.postgres_records import PostgresRecords
@@ -46,6 +46,7 @@ from placet.stores.rows import (
     closing_text,
     page_of,
     read_grant,
+    read_numbers,
     read_request,
     read_run,
     text_of,
@@ -76,15 +77,18 @@ class PostgresStore(PostgresRecords):
         connections: int = 10,
         clock: Clock = SYSTEM_CLOCK,
         migrations: tuple[Migration, ...] | None = None,
+        listen: bool = True,
     ) -> None:
         """`patience`: how many seconds to wait for a database that is away. `clock`: whose monotonic time the leases
-        are measured in."""
+        are measured in. `listen=False`: look for news once in a while instead of listening for it, and keep nothing in
+        a session, for poolers that give each transaction another connection."""
         self._url = url
         self._ttl = lease_ttl
         self._patience = patience
         self._size = connections
         self._clock = clock
         self._migrations = migrations
+        self._listens = listen
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
         self._is_closed = False
@@ -119,8 +123,10 @@ class PostgresStore(PostgresRecords):
                 self._opened.abandon()
                 self._opened = None
             if self._opened is None:
-                connections = Connections(self._url, self._size, self._patience, self._migrations)
-                self._opened = _Opened(self._url, loop, connections, self._ttl, self._clock)
+                connections = Connections(
+                    self._url, self._size, self._patience, self._migrations, in_sessions=self._listens
+                )
+                self._opened = _Opened(self._url, loop, connections, self._ttl, self._clock, listens=self._listens)
                 weakref.finalize(self, self._opened.book.stop).atexit = False
             if self._opened.loop is not loop:
                 raise StoreError("A PostgresStore belongs to one event loop: make one for each.")
@@ -140,6 +146,23 @@ class PostgresStore(PostgresRecords):
             return await cursor.fetchall() if cursor.description is not None else []
 
         return await self._open().connections.do(work)
+
+    async def query(self, sql: bytes, given: Mapping[str, object] | None = None) -> list[Row]:
+        """A statement of somebody who shares the database: the fleet."""
+        return await self._rows("", given, sql)
+
+    @property
+    def connections(self) -> Connections:
+        """For work of somebody who shares the database: in a transaction, say."""
+        return self._open().connections
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    @property
+    def listens(self) -> bool:
+        return self._listens
 
     async def _row(self, name: str, given: Mapping[str, object]) -> Row | None:
         rows = await self._rows(name, given)
@@ -293,6 +316,10 @@ class PostgresStore(PostgresRecords):
     async def runnable(self, now: float, limit: int) -> list[str]:
         return [run_id for (run_id,) in await self._rows("runnable", {"now": now, "limit": limit})]
 
+    async def numbers(self) -> StoreNumbers:
+        (row,) = await self._rows("numbers")
+        return read_numbers(row)
+
     async def park(self, run_id: str, *, parked: bool) -> None:
         await self._rows("park", {"id": run_id, "parked": parked})
 
@@ -347,13 +374,21 @@ class _Opened:
     """Connections, listener and leases of a store in use, all of one event loop."""
 
     def __init__(
-        self, url: str, loop: asyncio.AbstractEventLoop, connections: Connections, ttl: float, clock: Clock
+        self,
+        url: str,
+        loop: asyncio.AbstractEventLoop,
+        connections: Connections,
+        ttl: float,
+        clock: Clock,
+        *,
+        listens: bool,
     ) -> None:
         self.loop = loop
         self.connections = connections
         self.bell = Bell()
-        self.book = LeaseBook(lambda: _Renewals(url), ttl, clock)
+        self.book = LeaseBook(lambda: _Renewals(url, in_session=listens), ttl, clock)
         self._url = url
+        self._listens = listens
         self._listener: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Future[Any]] = set()  # Any: nobody waits for their results
         self._has_news = False
@@ -388,7 +423,7 @@ class _Opened:
             logger.warning("ring lost", extra={"action": "ring_lost", "error": str(task.exception())})
 
     def listen(self) -> None:
-        if self._listener is None:
+        if self._listener is None and self._listens:
             self._listener = self.loop.create_task(self._listen())
 
     async def _listen(self) -> None:
@@ -428,9 +463,12 @@ async def _announce(db: Connection, _tried: bool) -> None:
 class _Renewals:
     """Leases are renewed in a thread, on a connection of its own."""
 
-    def __init__(self, url: str) -> None:
-        self._db = psycopg.connect(url, autocommit=True, connect_timeout=10)
-        self._db.execute(b"SET synchronous_commit = off")  # a server that goes down takes no driver with it, but time
+    def __init__(self, url: str, *, in_session: bool) -> None:
+        self._db = psycopg.connect(url, autocommit=True, **connection_options(url))
+        if in_session:  # a server that goes down takes no driver with it, but time
+            self._db.execute(b"SET synchronous_commit = off")
+        else:
+            self._db.prepare_threshold = None
 
     def renew(self, held: Sequence[Lease], ttl: float) -> Sequence[bool]:
         rows = self._db.execute(SQL["renew_leases"], _ids(held) | {"ttl": ttl}).fetchall()

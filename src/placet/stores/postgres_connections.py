@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict
 
 from placet.errors import StoreError
 from placet.stores.queries import Migration, check_code, migrations, statements
@@ -30,8 +31,18 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 class Connections:
     """Up to `size` connections, all of one event loop."""
 
-    def __init__(self, url: str, size: int, patience: float, known: tuple[Migration, ...] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        size: int,
+        patience: float,
+        known: tuple[Migration, ...] | None = None,
+        *,
+        in_sessions: bool = True,
+    ) -> None:
+        """`in_sessions`: connections may keep something, such as prepared statements, from one use to the next."""
         self._url = url
+        self._in_sessions = in_sessions
         self._patience = patience
         self._known = known if known is not None else migrations("postgres")
         self._idle: list[Connection] = []
@@ -90,6 +101,8 @@ class Connections:
 
     async def _connect(self) -> Connection:
         db = await connect(self._url)
+        if not self._in_sessions:
+            db.prepare_threshold = None
         try:
             async with self._migrating:
                 if not self._is_migrated:
@@ -128,9 +141,28 @@ class Connections:
 
 async def connect(url: str) -> Connection:
     try:
-        return await AsyncConnection.connect(url, autocommit=True, connect_timeout=10)
+        return await AsyncConnection.connect(url, autocommit=True, **connection_options(url))
     except psycopg.ProgrammingError as error:
         raise StoreError(f"This is not a URL that PostgreSQL understands: {error}".strip()) from error
+
+
+_DEFAULTS: dict[str, int] = {
+    "connect_timeout": 10,
+    # A network that swallows everything says nothing: without these a statement would wait for a quarter of an hour.
+    "tcp_user_timeout": 20_000,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+
+
+def connection_options(url: str) -> dict[str, Any]:  # Any: what libpq is told
+    """What we tell libpq where the URL does not."""
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        return {}  # connecting says what is wrong with it
+    return {name: value for name, value in _DEFAULTS.items() if name not in given}
 
 
 async def _nothing(_db: Connection, _tried: bool) -> None:

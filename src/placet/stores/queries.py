@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Literal, TypeAlias
 
 from placet.errors import StoreError
@@ -29,7 +30,10 @@ class Migration:
 @cache
 def statements(dialect: Dialect) -> dict[str, str]:
     """The named statements of `sql/{dialect}.sql`, without their comments."""
-    text = (resources.files("placet.stores") / "sql" / f"{dialect}.sql").read_text("utf-8")
+    return read_statements((resources.files("placet.stores") / "sql" / f"{dialect}.sql").read_text("utf-8"))
+
+
+def read_statements(text: str) -> dict[str, str]:
     _, *parts = _NAME.split(text)
     return {name: _without_comments(body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
@@ -42,7 +46,10 @@ def _without_comments(sql: str) -> str:
 @cache
 def migrations(dialect: Dialect) -> tuple[Migration, ...]:
     """All migrations that this code knows, in order."""
-    folder = resources.files("placet.stores") / "migrations" / dialect
+    return read_migrations(resources.files("placet.stores") / "migrations" / dialect)
+
+
+def read_migrations(folder: Traversable) -> tuple[Migration, ...]:
     files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda entry: entry.name)
     return tuple(read_migration(entry.name, entry.read_text("utf-8")) for entry in files)
 

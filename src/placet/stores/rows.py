@@ -12,7 +12,7 @@ from placet.codec import encode
 from placet.core.index import Closed, RequestRow, RequestStatus, RunStatus
 from placet.errors import StoreError, UserError
 from placet.events import Fact, GrantMade
-from placet.ports import Page, RunRow
+from placet.ports import Page, RunRow, StoreNumbers
 
 R = TypeVar("R")
 V = TypeVar("V")
@@ -124,6 +124,11 @@ def read_run(columns: RunColumns) -> RunRow:
         )
     except msgspec.MsgspecError as error:
         raise StoreError(f"The stored row of run {run_id} cannot be read ({error}): it was altered.") from error
+
+
+def read_numbers(columns: Sequence[Any]) -> StoreNumbers:  # Any: msgspec checks each of them
+    names = StoreNumbers.__struct_fields__
+    return msgspec.convert(dict(zip(names, columns, strict=True)), StoreNumbers)
 
 
 def page_of(found: Sequence[R], limit: int, ordinal: Callable[[R], int], read: Callable[[R], V]) -> Page[V]:

@@ -24,7 +24,7 @@ from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
 from placet.events import GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased
-from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
+from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun, StoreNumbers
 from placet.stores import sqlite_erasing, sqlite_writes
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
@@ -40,6 +40,7 @@ from placet.stores.rows import (
     checked,
     page_of,
     read_grant,
+    read_numbers,
     read_request,
     read_run,
 )
@@ -234,6 +235,9 @@ class SQLiteStore(SQLiteRecords):
         given = {"now": now, "clock": time.time(), "limit": limit}
         rows = await self._read(lambda db: db.execute(SQL["runnable"], given).fetchall())
         return [run_id for (run_id,) in rows]
+
+    async def numbers(self) -> StoreNumbers:
+        return read_numbers(await self._read(lambda db: db.execute(SQL["numbers"], {"now": time.time()}).fetchone()))
 
     async def park(self, run_id: str, *, parked: bool) -> None:
         await self._write(lambda db: db.execute(SQL["park"], (parked, parked, run_id)).rowcount)

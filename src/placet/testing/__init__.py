@@ -6,6 +6,7 @@ from __future__ import annotations
 from placet.testing.clock import ManualClock
 from placet.testing.contracts import StoreContract, ThreadedStoreContract
 from placet.testing.crashing import Crash, CrashingStore
+from placet.testing.engine_contract import EngineContract
 from placet.testing.model_contract import ModelContract
 from placet.testing.provider import FakeProvider
 from placet.testing.scripted import (
@@ -21,6 +22,7 @@ from placet.testing.session_contract import SessionContract
 __all__ = [
     "Crash",
     "CrashingStore",
+    "EngineContract",
     "FakeProvider",
     "ManualClock",
     "ModelContract",

@@ -210,6 +210,23 @@ SELECT id FROM (
 )
 ORDER BY since LIMIT :limit;
 
+-- name: numbers
+-- What there is at this moment. Each count is a walk through a part of an index.
+WITH news AS (
+    SELECT owner IS NOT NULL AND lease_until > :now AS is_driven, parked, news_at
+    FROM placet_runs WHERE news_at IS NOT NULL AND length > 0
+)
+SELECT :now,
+       (SELECT count(*) FROM news WHERE is_driven),
+       (SELECT count(*) FROM news WHERE NOT is_driven AND NOT parked),
+       (SELECT min(news_at) FROM news WHERE NOT is_driven AND NOT parked),
+       (SELECT count(*) FROM placet_runs WHERE status = 'waiting'),
+       (SELECT count(*) FROM placet_runs WHERE status = 'running'),
+       (SELECT count(*) FROM placet_runs WHERE status = 'running' AND stopped IS NOT NULL),
+       (SELECT count(*) FROM news WHERE parked),
+       (SELECT count(*) FROM placet_runs WHERE ended_at > :now - 60),
+       (SELECT count(*) FROM placet_requests WHERE status = 'pending');
+
 -- name: park
 -- Nobody drives it until an operator says so; or again, with its take-overs forgotten.
 UPDATE placet_runs SET parked = ?, takeovers = CASE WHEN ? THEN takeovers ELSE 0 END WHERE id = ?;

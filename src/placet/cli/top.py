@@ -1,0 +1,142 @@
+"""`placet top`: a fleet at a glance, looked at again and again."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import msgspec
+
+from placet.cli.exit_codes import OK, WrongUsage
+from placet.cli.loading import add_json, add_store, store_of
+from placet.cli.terminal import Terminal, has_colours, shown, this_terminal
+from placet.cli.top_view import picture
+from placet.errors import StoreError
+from placet.fleet.numbers import FleetNumbers, fleet_numbers
+from placet.ports import DeskStore
+
+DESCRIPTION = """\
+Shows a fleet at a glance, and goes on showing it: who works, what runs and what
+waits, how much gets done, what has waited longest. q or Ctrl-C ends it. Where
+nobody watches (the output is no terminal) it looks once.
+"""
+KEPT = 60
+"""Looks that the little chart remembers."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    add_store(parser)
+    parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="look so often (default: 2)")
+    parser.add_argument("--once", action="store_true", help="look once")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    if not options.every > 0:
+        raise WrongUsage("between two looks there is some time: --every SECONDS, above 0.")
+    return asyncio.run(_run(options))
+
+
+async def _run(options: argparse.Namespace) -> int:
+    store = store_of(options)
+    try:
+        if options.json or options.once or not sys.stdout.isatty():
+            await _look(store, options)
+        else:
+            await _watch(store, options.every)
+    finally:
+        await store.close()
+    return OK
+
+
+async def _look(store: DeskStore, options: argparse.Namespace) -> None:
+    """Once, or, for programs that want it again and again, a line each time."""
+    while True:
+        numbers = await fleet_numbers(store)
+        if options.json:
+            print(msgspec.json.encode(numbers).decode(), flush=True)
+        else:
+            this_terminal().say_all(picture(this_terminal(), numbers, []))
+        if options.once or not options.json:
+            return
+        await asyncio.sleep(options.every)
+
+
+async def _watch(store: DeskStore, every: float) -> None:
+    history: deque[float] = deque(maxlen=KEPT)
+    before: FleetNumbers | None = None
+    async with _keys() as pressed:
+        with _whole_screen():
+            while True:
+                try:
+                    numbers = await fleet_numbers(store)
+                except StoreError as error:
+                    _paint(["", f"  {shown(str(error))}"])
+                else:
+                    if before is not None:
+                        history.append(_rate(before, numbers))
+                    before = numbers
+                    _paint(picture(_window(), numbers, list(history)))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(every):
+                        if await pressed() in ("q", "Q", "\x03", ""):
+                            return
+
+
+def _rate(before: FleetNumbers, now: FleetNumbers) -> float:
+    """Drives that ended in a second, since the last look."""
+    known = {each.id: each.driven for each in before.workers}
+    ended = sum(each.driven - known.get(each.id, 0) for each in now.workers if each.driven >= known.get(each.id, 0))
+    return ended / max(0.001, now.store.at - before.store.at)
+
+
+def _window() -> Terminal:
+    size = os.get_terminal_size()
+    base = this_terminal()
+    return Terminal(base.out, max(40, size.columns), has_colours(sys.stdout), base.glyphs)
+
+
+def _paint(lines: list[str]) -> None:
+    """From the top left, each line to its end, and nothing below: without a flicker."""
+    height = os.get_terminal_size().lines
+    text = "\033[K\r\n".join(lines[: height - 1])
+    sys.stdout.write(f"\033[H{text}\033[K\033[J")
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _whole_screen() -> Iterator[None]:
+    sys.stdout.write("\033[?1049h\033[?25l")
+    sys.stdout.flush()
+    try:
+        yield
+    finally:
+        sys.stdout.write("\033[?25h\033[?1049l")
+        sys.stdout.flush()
+
+
+@contextlib.asynccontextmanager
+async def _keys() -> AsyncIterator[Callable[[], Awaitable[str]]]:
+    """Single keys, as they are pressed; an empty text when the terminal is gone."""
+    import termios
+    import tty
+
+    file = sys.stdin.fileno()
+    before = termios.tcgetattr(file) if sys.stdin.isatty() else None
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    if before is not None:
+        tty.setcbreak(file)
+        loop.add_reader(file, lambda: heard.put_nowait(os.read(file, 1).decode("latin-1")))
+    try:
+        yield heard.get
+    finally:
+        if before is not None:
+            loop.remove_reader(file)
+            termios.tcsetattr(file, termios.TCSADRAIN, before)

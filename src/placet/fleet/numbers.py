@@ -1,0 +1,98 @@
+"""The numbers of a fleet at one moment: what its store holds, who works, what has waited longest."""
+
+from __future__ import annotations
+
+import msgspec
+
+from placet.ports import DeskStore, RequestQuery, StoreNumbers
+from placet.stores.sqlite import SQLiteStore
+
+
+class OldestRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What has waited longest for a person. Its arguments are not shown."""
+
+    id: str
+    agent: str
+    tool: str
+    seconds: float
+
+
+class WorkerNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker."""
+
+    id: int
+    name: str
+    state: str
+    """`working`, `stopping`, or `lost`: it gave no sign of life lately."""
+    agents: list[str]
+    driving: int
+    capacity: int
+    driven: int
+    """Drives that it has ended since it began."""
+    seconds: float
+    """Since its last sign of life."""
+    up: float
+    """Seconds since it began."""
+    code: str
+
+
+class FleetNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What `placet top` shows and Prometheus is told."""
+
+    store: StoreNumbers
+    oldest_request: OldestRequest | None
+    workers: list[WorkerNumbers]
+    rings: int
+    """Rings that no worker has heard yet."""
+
+    @property
+    def due_seconds(self) -> float:
+        """How long the first run that has something to do has waited for a worker."""
+        since = self.store.oldest_due
+        return max(0.0, self.store.at - since) if since is not None else 0.0
+
+
+async def fleet_numbers(store: DeskStore) -> FleetNumbers:
+    """Of any store; one without workers of its own has none to show."""
+    numbers = await store.numbers()
+    workers, rings = await _workers_and_rings(store)
+    return FleetNumbers(store=numbers, oldest_request=await _oldest(store, numbers.at), workers=workers, rings=rings)
+
+
+async def _oldest(store: DeskStore, now: float) -> OldestRequest | None:
+    page = await store.requests(RequestQuery(limit=1))
+    if not page.rows:
+        return None
+    row = page.rows[0]
+    return OldestRequest(id=row.id, agent=row.agent, tool=row.tool, seconds=max(0.0, now - row.created_at))
+
+
+async def _workers_and_rings(store: DeskStore) -> tuple[list[WorkerNumbers], int]:
+    if isinstance(store, SQLiteStore):
+        return [], 0
+    from placet.fleet.schema import fleet_sql
+    from placet.fleet.workers import list_workers
+    from placet.stores.postgres import PostgresStore
+
+    if not isinstance(store, PostgresStore):
+        return [], 0
+    ((is_set_up,),) = await store.query(fleet_sql()["has_workers"])
+    if not is_set_up:
+        return [], 0
+    ((rings,),) = await store.query(fleet_sql()["queue_depth"])
+    found = [
+        WorkerNumbers(
+            id=row.id,
+            name=row.name,
+            state="lost" if not row.is_alive else "stopping" if row.is_stopping else "working",
+            agents=row.agents,
+            driving=row.driving,
+            capacity=row.capacity,
+            driven=row.driven,
+            seconds=row.age,
+            up=max(0.0, row.seen_at - row.started_at),
+            code=row.code,
+        )
+        for row in await list_workers(store)
+    ]
+    return found, rings

@@ -1,0 +1,251 @@
+"""The fleet's engine: Procrastinate on the runs' own PostgreSQL is the doorbell, the run's row is the truth.
+
+Rule of this file: nothing is decided by a job. A job only says «look at this run»; who may drive it is decided by the
+lease in its row, and what is to be done by its log. So any job may be lost, repeated or late, and the library's own
+`lock` and retries are not used: a scheduled job with the same lock would block the wake-up of its run, and a retry
+that meets a newer ring of the same run would fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from placet.clock import SYSTEM_CLOCK, Clock
+from placet.errors import StoreError
+from placet.fleet.schema import fleet_sql, migrate
+from placet.fleet.workers import Registration, default_name
+from placet.ports import Drive, EngineHealth
+from placet.stores.postgres import PostgresStore
+from placet.stores.postgres_connections import connection_options
+
+if TYPE_CHECKING:
+    from procrastinate import App
+    from psycopg import AsyncConnection
+    from psycopg_pool import AsyncConnectionPool
+
+logger = logging.getLogger("placet.fleet")
+
+TASK = "placet:advance"
+SWEEP_SECONDS = 1.0
+"""How long a ring that was lost goes unnoticed: once in so many seconds somebody looks, in the whole fleet."""
+SWEEP_LIMIT = 1000
+HEARTBEAT_SECONDS = 5.0
+POLL_SECONDS = 5.0
+POLL_WITHOUT_LISTENING_SECONDS = 0.25
+LEFT_ALONE_SECONDS = 10.0
+"""How long a run is left alone that no worker's code can drive."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Between two tries to serve while the database is away."""
+DEFAULT_GRACE = 30.0
+
+
+class ProcrastinateEngine:
+    """Rings, and drives what is rung for: runs of these agents, so many at once.
+
+    Without agents it only rings. `queues` picks some of the agents. `grace`: how many seconds drives get to come to a
+    good place when the engine ends.
+    """
+
+    def __init__(
+        self,
+        store: PostgresStore,
+        agents: Sequence[str] = (),
+        *,
+        code: str = "",
+        limit: int = 16,
+        name: str | None = None,
+        grace: float = DEFAULT_GRACE,
+        clock: Clock = SYSTEM_CLOCK,
+        sweep_every: float = SWEEP_SECONDS,
+    ) -> None:
+        self._store = store
+        self._agents = list(agents)
+        self._limit = limit
+        self._grace = grace
+        self._clock = clock
+        self._sweep_every = sweep_every
+        self._places = asyncio.Semaphore(limit)
+        self._drives: set[asyncio.Task[None]] = set()
+        self._is_serving = False
+        self._has_schema = False
+        self.registration = Registration(store, name or default_name(), code, agents, limit)
+        self.is_ready = asyncio.Event()
+        """Set while this engine is listed among the workers and hears rings."""
+
+    async def enqueue(self, run_id: str) -> None:
+        """Ring. The transaction that gave the run its news has done so already: this is for those who lost it."""
+        if run_id:
+            await self._have_schema()
+            await self._store.query(fleet_sql()["ring"], {"run_id": run_id})
+
+    async def health(self) -> EngineHealth:
+        return EngineHealth(is_serving=self._is_serving, driving=len(self._drives), limit=self._limit)
+
+    async def serve(self, drive: Drive) -> None:
+        """Until cancelled. Then nothing new is begun, and what is driven gets its time to end or is handed back."""
+        self._is_serving = True
+        aside = [asyncio.create_task(self._keep_sweeping()), asyncio.create_task(self._keep_beating())]
+        try:
+            await self._keep_hearing(drive)
+        finally:
+            self._is_serving = False
+            self.is_ready.clear()
+            self.registration.is_stopping = True
+            try:
+                await self._end_drives()
+            finally:
+                for task in aside:
+                    task.cancel()
+                await asyncio.wait(aside)
+                with suppress(StoreError):
+                    await self.registration.end()
+
+    # -- hearing ------------------------------------------------------------------------------------------------------
+
+    async def _keep_hearing(self, drive: Drive) -> None:
+        """The library's worker ends when its connections break: begin another, for as long as we serve."""
+        pause = FIRST_PAUSE
+        while True:
+            began = self._clock.monotonic()
+            try:
+                await self._hear(drive)
+            except Exception as error:  # noqa: BLE001  # whatever ended it, the runs are worth another try
+                text = f"{type(error).__name__}: {error}"
+                logger.warning("queue away", extra={"action": "queue_away", "error": text})
+            finally:
+                self.is_ready.clear()
+            pause = FIRST_PAUSE if self._clock.monotonic() - began > LONGEST_PAUSE else min(2 * pause, LONGEST_PAUSE)
+            await asyncio.sleep(pause)
+
+    async def _hear(self, drive: Drive) -> None:
+        await self._have_schema()
+        if self.registration.id is None:
+            await self.registration.begin()
+        rows = await self._store.query(fleet_sql()["queues"], {"agents": self._agents})
+        queues = [*(queue for (queue,) in rows), f"placet:@{self.registration.id}"]
+        app = self._app(drive)
+        async with self._pool() as pool, app.open_async(pool):
+            self.is_ready.set()
+            await app.run_worker_async(
+                queues=queues,
+                name=str(self.registration.id),
+                concurrency=self._limit,
+                fetch_job_polling_interval=POLL_SECONDS if self._store.listens else POLL_WITHOUT_LISTENING_SECONDS,
+                listen_notify=self._store.listens,
+                shutdown_graceful_timeout=0.0,  # the drives are ours: they outlive the library's worker
+                delete_jobs="always",
+                install_signal_handlers=False,
+            )
+
+    async def _have_schema(self) -> None:
+        if not self._has_schema:
+            await migrate(self._store)
+            self._has_schema = True
+
+    def _app(self, drive: Drive) -> App:
+        from procrastinate import App, PsycopgConnector
+
+        app = App(connector=PsycopgConnector())
+
+        @app.task(name=TASK)
+        async def advance(run: str, tried: Sequence[str] = ()) -> None:
+            await self._advance(drive, run, tried)
+
+        return app
+
+    def _pool(self) -> AsyncConnectionPool[Any]:
+        """The library's connections. It asks one statement at a time, so each can be a transaction of its own; and a
+        connection need not be asked whether it lives: when one breaks, we begin anew."""
+        from psycopg_pool import AsyncConnectionPool
+
+        async def configure(db: AsyncConnection[Any]) -> None:
+            await db.set_autocommit(True)
+
+        options = connection_options(self._store.url)
+        if not self._store.listens:
+            options["prepare_threshold"] = None
+        return AsyncConnectionPool(
+            self._store.url, min_size=1, max_size=4, timeout=10.0, open=False, kwargs=options, configure=configure
+        )
+
+    # -- driving ------------------------------------------------------------------------------------------------------
+
+    async def _advance(self, drive: Drive, run_id: str, tried: Sequence[str]) -> None:
+        """Drive, in a task of our own: the library's worker may end meanwhile, and begin again."""
+        async with self._places:
+            task = asyncio.create_task(self._drive(drive, run_id, tried))
+            self._drives.add(task)
+            self.registration.driving = len(self._drives)
+            task.add_done_callback(self._forget)
+            await asyncio.shield(task)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._drives.discard(task)
+        self.registration.driving = len(self._drives)
+        self.registration.driven += 1
+        if not task.cancelled() and task.exception() is not None:
+            logger.warning("drive failed", extra={"action": "drive_failed", "error": repr(task.exception())})
+
+    async def _drive(self, drive: Drive, run_id: str, tried: Sequence[str]) -> None:
+        try:
+            if not await drive(run_id) and self._is_serving:
+                await self._pass_on(run_id, tried)
+        finally:
+            if not self._is_serving:
+                await asyncio.shield(self._hand_back(run_id))
+
+    async def _pass_on(self, run_id: str, tried: Sequence[str]) -> None:
+        """Nothing came of it. If the run still waits for a driver, then its code is not here: let others try."""
+        given = {
+            "run_id": run_id,
+            "now": self._clock.now(),
+            "tried": [*tried, self.registration.code],
+            "pause": LEFT_ALONE_SECONDS,
+        }
+        ((outcome,),) = await self._store.query(fleet_sql()["pass_on"], given)
+        if outcome != "driven":
+            logger.info("run passed on", extra={"action": "run_passed_on", "run_id": run_id, "outcome": outcome})
+
+    async def _hand_back(self, run_id: str) -> None:
+        """We end: what is left of this run can begin elsewhere at once."""
+        with suppress(StoreError):
+            await self._store.query(fleet_sql()["hand_back"], {"run_id": run_id})
+
+    async def _end_drives(self) -> None:
+        with suppress(StoreError):
+            await self.registration.beat()  # nobody is to ring for us any more
+        if self._drives:
+            await asyncio.wait(list(self._drives), timeout=self._grace)
+        for task in list(self._drives):
+            task.cancel()
+        if self._drives:
+            await asyncio.wait(list(self._drives))
+
+    # -- beside it ----------------------------------------------------------------------------------------------------
+
+    async def _keep_sweeping(self) -> None:
+        while True:
+            try:
+                await self.sweep()
+            except Exception as error:  # noqa: BLE001  # a database that is away comes back
+                logger.warning("sweep failed", extra={"action": "sweep_failed", "error": str(error)})
+            await asyncio.sleep(self._sweep_every)
+
+    async def sweep(self) -> int:
+        """Ring for runs that have something to do and that nobody drives; how many. Once a second in all the fleet."""
+        await self.is_ready.wait()
+        given = {"now": self._clock.now(), "every": 0.9 * self._sweep_every, "limit": SWEEP_LIMIT}
+        ((found,),) = await self._store.query(fleet_sql()["sweep"], given)
+        return found or 0
+
+    async def _keep_beating(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            try:
+                await self.registration.beat()
+            except Exception as error:  # noqa: BLE001  # as above
+                logger.warning("sign of life failed", extra={"action": "beat_failed", "error": str(error)})
