@@ -15,7 +15,7 @@ from placet.items import ModelResponse, field_of
 from placet.model_settings import ModelSettings
 from placet.models.anthropic_messages_request import as_messages, as_system, mark_of
 from placet.models.anthropic_messages_response import PAUSED, MessageAssembly, as_message, as_response, as_usage
-from placet.models.provider_errors import provider_errors
+from placet.models.provider_errors import provider_errors, refuse_what_is_no_stream
 from placet.models.request_settings import with_extra_args
 from placet.models.shared_clients import shared_client
 from placet.ports import ModelRequest, RawEvent, StreamPart, ToolSpec
@@ -67,10 +67,12 @@ class AnthropicModel:
             assembly = MessageAssembly()
             with provider_errors("Anthropic"):
                 async with await client.messages.create(**so_far.arguments(), stream=True) as stream:
-                    request_id = stream.response.headers.get("request-id")
+                    headers = stream.response.headers
                     async for event in stream:
                         yield RawEvent(event)
                         assembly.add(_plain(event))
+            refuse_what_is_no_stream("Anthropic", headers, said=assembly.is_begun)
+            request_id = headers.get("request-id")
             if so_far.add(as_message(assembly.whole(), request_id)):
                 yield so_far.response(asked.mark, request_id)
                 return

@@ -162,8 +162,10 @@ class MessageAssembly:
         self._inputs: dict[int, str] = {}
         self._open: JsonObject | None = None
         self._is_over = False
+        self.is_begun = False
 
     def add(self, event: Mapping[str, Any]) -> None:
+        self.is_begun = True
         match event.get("type"):
             case "message_start" if isinstance(event.get("message"), dict):
                 self._message = dict(event["message"])

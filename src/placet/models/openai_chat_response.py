@@ -191,8 +191,10 @@ class ChatAssembly:
         self._finish: str | None = None
         self._message: JsonObject = {}
         self._calls = CallAssembly()
+        self.is_begun = False
 
     def add(self, chunk: Mapping[str, Any]) -> None:
+        self.is_begun = True
         if isinstance(chunk.get("id"), str):
             self._id = self._id or chunk["id"]
         if isinstance(chunk.get("usage"), dict):  # in a chunk of its own, in the last one, or growing in every one
