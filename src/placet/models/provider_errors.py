@@ -146,7 +146,10 @@ def _last_cause(error: BaseException) -> BaseException:
 
 
 def _brief(error: BaseException) -> str:
-    text = str(getattr(error, "message", None) or error) or type(error).__name__
+    body = getattr(error, "body", None)
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    said = inner.get("message") if isinstance(inner, dict) else None
+    text = str(said or getattr(error, "message", None) or error) or type(error).__name__
     return text if len(text) <= 500 else text[:499] + "…"
 
 
