@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import json
 import threading
@@ -142,6 +143,8 @@ class FakeProvider:
         """One request, from any thread."""
         with self._lock:
             request = recorded(method, target, headers, _parsed(body))
+            if request.path == "/provider":
+                return json_reply(self._told())
             self.requests.append(request)
             reply = self._answer(request)
             reply.headers.setdefault(
@@ -149,6 +152,15 @@ class FakeProvider:
             )
             request.status = reply.status if reply.has_head else None
             return reply
+
+    def _told(self) -> dict[str, Any]:
+        """What a test in another process wants to know: `GET /provider`."""
+        return {
+            "requests": [dataclasses.asdict(request) for request in self.requests],
+            "refusals": self.refusals,
+            "script_errors": list(self._script_errors),
+            "steps_left": len(self._steps) - self._next,
+        }
 
     def _answer(self, request: ProviderRequest) -> Reply:
         try:
