@@ -47,10 +47,10 @@ class AnthropicModel:
         self._given = client.with_options(max_retries=0) if client is not None else None
 
     async def get_response(self, request: ModelRequest) -> ModelResponse:
+        client = await self._client()
         asked = asked_of(self.model, request)
         if asked.arguments["max_tokens"] > _LONG and request.model_settings.timeout is None:
             return [part async for part in self.stream_response(request) if isinstance(part, ModelResponse)][-1]
-        client = await self._client()
         so_far = _SoFar(asked.arguments)
         while True:
             with provider_errors("Anthropic"):
@@ -60,8 +60,8 @@ class AnthropicModel:
                 return so_far.response(asked.mark, raw.request_id)
 
     async def stream_response(self, request: ModelRequest) -> AsyncIterator[StreamPart]:
-        asked = asked_of(self.model, request)
         client = await self._client()
+        asked = asked_of(self.model, request)
         so_far = _SoFar(asked.arguments)
         while True:
             assembly = MessageAssembly()
