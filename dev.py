@@ -6,6 +6,7 @@
     python3 dev.py lint [--fix]    ruff: rules and formatting (--fix repairs what it can)
     python3 dev.py types [...]     mypy, strict
     python3 dev.py bench [...]     the benchmark, bench/run.py
+    python3 dev.py live [...]      try the real model services whose keys are set; says what it skips
     python3 dev.py mutants [...]   take out each guard of tests/guards/guards.toml and expect a test to fail
     python3 dev.py lock [...]      write requirements.lock anew (--upgrade takes the newest versions)
 
@@ -285,6 +286,11 @@ def bench(arguments: list[str]) -> int:
     return become("bench/run.py", *arguments)
 
 
+def live(arguments: list[str]) -> int:
+    """The scenarios of tests/live against the services whose keys are in the environment. It costs a few cents."""
+    return become("-m", "tests.live", *arguments)
+
+
 def mutants(arguments: list[str]) -> int:
     return become("tests/guards/harness.py", *arguments)
 
@@ -312,6 +318,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "lint": lint,
     "types": types,
     "bench": bench,
+    "live": live,
     "mutants": mutants,
     "lock": lock,
 }
