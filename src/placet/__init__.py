@@ -94,7 +94,7 @@ from placet.tool import CannotTell, DidNotHappen, FunctionTool, Happened, Tool, 
 from placet.tracker import OpenAIServerConversationTracker
 
 if TYPE_CHECKING:
-    from placet.models.openai_responses import OpenAIResponsesModel
+    from placet.models import AnthropicModel, OpenAIChatCompletionsModel, OpenAIResponsesModel
     from placet.sessions.openai_conversations import OpenAIConversationsSession
     from placet.sessions.sqlite import SQLiteSession
 
@@ -122,10 +122,10 @@ def __getattr__(name: str) -> Any:
         from placet.sessions.openai_conversations import OpenAIConversationsSession
 
         return OpenAIConversationsSession
-    if name == "OpenAIResponsesModel":
-        from placet.models.openai_responses import OpenAIResponsesModel
+    if name in ("AnthropicModel", "OpenAIChatCompletionsModel", "OpenAIResponsesModel"):
+        from placet import models
 
-        return OpenAIResponsesModel
+        return getattr(models, name)
     raise AttributeError(f"module 'placet' has no attribute {name!r}")
 
 
@@ -134,6 +134,7 @@ __all__ = [
     "AgentHooks",
     "AgentTool",
     "AgentUpdatedStreamEvent",
+    "AnthropicModel",
     "ApprovalRecord",
     "CallModelData",
     "CannotTell",
@@ -178,6 +179,7 @@ __all__ = [
     "ModelRetrySettings",
     "ModelSettings",
     "NotPending",
+    "OpenAIChatCompletionsModel",
     "OpenAIConversationsSession",
     "OpenAIResponsesModel",
     "OpenAIServerConversationTracker",
