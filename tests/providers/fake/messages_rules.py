@@ -13,6 +13,7 @@ from tests.providers.fake.rule import HI, Rule, Story
 Block = dict[str, Any]
 HELLO: Block = {"role": "user", "content": "hello"}
 PAY: Block = {"name": "pay", "input_schema": SCHEMA}
+CLOSED: Block = {**SCHEMA, "properties": {"where": {**SCHEMA, "required": ["n"]}}}
 ENABLED: Block = {"type": "enabled", "budget_tokens": 1024}
 THINKS = [[THOUGHT, assistant_message("well"), function_call("pay", {"n": 1}, call_id="t1")], HI, HI]
 
@@ -245,7 +246,7 @@ RULES = [
     Rule(
         "strict-schema-that-is-open",
         sent(tools=[{**PAY, "strict": True, "input_schema": {"type": "object", "properties": {}}}]),
-        sent(tools=[{**PAY, "strict": True, "input_schema": {**SCHEMA, "required": []}}]),
+        sent(tools=[{**PAY, "strict": True, "input_schema": {**CLOSED, "required": []}}]),
         "'additionalProperties'",
     ),
     Rule(

@@ -249,9 +249,12 @@ def _asks_a_model(request: ProviderRequest) -> bool:
 def _check_request(request: ProviderRequest) -> None:
     """What is wrong whatever the path: no key, no JSON."""
     if not {"authorization", "x-api-key", "api-key"} & request.headers.keys():
-        raise Refused("You didn't provide an API key.", status=401, code="invalid_api_key")
+        raise Refused("There is no API key in the request.", status=401, code="invalid_api_key")
     if isinstance(request.body, bytes):
-        raise Refused("We could not parse the JSON body of your request.")
+        raise Refused("The body of the request is not JSON.")
+    is_needless = request.body is None and (request.method != "POST" or request.path == "/conversations")
+    if not is_needless and not isinstance(request.body, dict):
+        raise Refused("The body of the request is not a JSON object.")
 
 
 def _lock_until_over(prepared: Prepared, reply: Reply) -> None:

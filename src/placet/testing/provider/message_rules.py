@@ -186,12 +186,14 @@ def _check_tools(body: Mapping[str, Any]) -> None:
     offered: set[str] = set()
     for index, tool in enumerate(body.get("tools") or []):
         where = f"tools.{index}"
+        _check_type(where, tool, "object")
         if tool.get("type", "custom") not in ("custom", None):
             offered.add(str(tool.get("name")))
             continue
         for name in ("name", "input_schema"):
             if tool.get(name) is None:
                 raise Refused(f"{where}.custom.{name}: Field required")
+            _check_type(f"{where}.custom.{name}", tool[name], "string" if name == "name" else "object")
         if not _TOOL_NAME.fullmatch(tool["name"]):
             raise Refused(f"{where}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
         if tool["name"] in offered:
@@ -199,15 +201,10 @@ def _check_tools(body: Mapping[str, Any]) -> None:
         if tool["input_schema"].get("type") != "object":
             raise Refused(f"{where}.custom.input_schema.type: Input should be 'object'")
         if tool.get("strict") is True:
-            _check_strict(tool, where)
+            where = f"{where}.custom.input_schema"
+            check_strict_schema(tool["input_schema"], tool["name"], param=where, all_required=False)
         offered.add(tool["name"])
     _check_choice(body, offered)
-
-
-def _check_strict(tool: Mapping[str, Any], where: str) -> None:
-    """In strict mode objects are closed; that every property is required is OpenAI's rule alone."""
-    schema = {**tool["input_schema"], "required": list(tool["input_schema"].get("properties") or {})}
-    check_strict_schema(schema, tool["name"], param=f"{where}.custom.input_schema", code="")
 
 
 def _check_choice(body: Mapping[str, Any], offered: set[str]) -> None:
@@ -222,6 +219,7 @@ def _check_choice(body: Mapping[str, Any], offered: set[str]) -> None:
     if kind == "tool":
         if not choice.get("name"):
             raise Refused("tool_choice.tool.name: Field required")
+        _check_type("tool_choice.tool.name", choice["name"], "string")
         if choice["name"] not in offered:
             raise Refused(f"tool_choice: tool '{choice['name']}' not found in the tools that are offered")
 
@@ -276,7 +274,7 @@ def _turns(messages: Sequence[Any], known: AbstractSet[str]) -> list[Turn]:
         if not isinstance(message, dict):
             raise Refused(f"{where}: Input should be an object")
         role = message.get("role")
-        if role not in BLOCKS:
+        if not isinstance(role, str) or role not in BLOCKS:
             raise Refused(f"{where}.role: Input should be 'user', 'assistant' or 'system'")
         if not turns or turns[-1].role != role:
             turns.append(Turn(role, first=index))
@@ -304,13 +302,16 @@ def _blocks_of(message: Mapping[str, Any], where: str, known: AbstractSet[str]) 
 
 def _check_block(block: Any, role: str, where: str, known: AbstractSet[str]) -> None:
     kinds = {*BLOCKS[role], *known} if role == "assistant" else BLOCKS[role]
-    if not isinstance(block, dict) or block.get("type") not in kinds:
+    if not isinstance(block, dict) or not isinstance(block.get("type"), str) or block["type"] not in kinds:
         kind = block.get("type") if isinstance(block, dict) else block
         raise Refused(f"{where}: a block of type {kind!r} cannot stand in a message of role '{role}'")
     kind = block["type"]
     for name in _NEEDED.get(kind, ()):
         if block.get(name) is None:
             raise Refused(f"{where}.{kind}.{name}: Field required")
+    for name in ("text", "thinking", "signature", "data", "tool_use_id", "id", "name"):
+        if name in _NEEDED.get(kind, ()):
+            _check_type(f"{where}.{kind}.{name}", block[name], "string")
     if kind == "text" and not block["text"].strip():
         raise Refused(f"{where}: text content blocks must contain more than white space")
     if kind == "tool_use":
