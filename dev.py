@@ -7,6 +7,7 @@
     python3 dev.py types [...]     mypy, strict
     python3 dev.py bench [...]     the benchmark, bench/run.py
     python3 dev.py soak [...]      ten minutes of a fleet to which everything happens that can (--minutes, --seed)
+    python3 dev.py live [...]      try the real model services whose keys are set; says what it skips
     python3 dev.py mutants [...]   take out each guard of tests/guards/guards.toml and expect a test to fail
     python3 dev.py lock [...]      write requirements.lock anew (--upgrade takes the newest versions)
 
@@ -290,6 +291,11 @@ def soak(arguments: list[str]) -> int:
     return become("tests/fleet/soak.py", *arguments)
 
 
+def live(arguments: list[str]) -> int:
+    """The scenarios of tests/live against the services whose keys are in the environment. It costs a few cents."""
+    return become("-m", "tests.live", *arguments)
+
+
 def mutants(arguments: list[str]) -> int:
     return become("tests/guards/harness.py", *arguments)
 
@@ -318,6 +324,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "types": types,
     "bench": bench,
     "soak": soak,
+    "live": live,
     "mutants": mutants,
     "lock": lock,
 }

@@ -97,7 +97,7 @@ from placet.tool import CannotTell, DidNotHappen, Failed, FunctionTool, Happened
 from placet.tracker import OpenAIServerConversationTracker
 
 if TYPE_CHECKING:
-    from placet.models.openai_responses import OpenAIResponsesModel
+    from placet.models import AnthropicModel, OpenAIChatCompletionsModel, OpenAIResponsesModel
     from placet.sessions.openai_conversations import OpenAIConversationsSession
     from placet.sessions.sqlite import SQLiteSession
 
@@ -125,10 +125,10 @@ def __getattr__(name: str) -> Any:
         from placet.sessions.openai_conversations import OpenAIConversationsSession
 
         return OpenAIConversationsSession
-    if name == "OpenAIResponsesModel":
-        from placet.models.openai_responses import OpenAIResponsesModel
+    if name in ("AnthropicModel", "OpenAIChatCompletionsModel", "OpenAIResponsesModel"):
+        from placet import models
 
-        return OpenAIResponsesModel
+        return getattr(models, name)
     raise AttributeError(f"module 'placet' has no attribute {name!r}")
 
 
@@ -138,6 +138,7 @@ __all__ = [
     "AgentHooks",
     "AgentTool",
     "AgentUpdatedStreamEvent",
+    "AnthropicModel",
     "ApprovalRecord",
     "CallModelData",
     "CannotTell",
@@ -185,6 +186,7 @@ __all__ = [
     "ModelSettings",
     "NeedsInput",
     "NotPending",
+    "OpenAIChatCompletionsModel",
     "OpenAIConversationsSession",
     "OpenAIResponsesModel",
     "OpenAIServerConversationTracker",

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from placet.codec import JsonObject
@@ -13,9 +14,10 @@ from placet.errors import ProviderError, UserError
 from placet.events import Usage
 from placet.items import ModelResponse, field_of
 from placet.model_settings import ModelSettings
-from placet.models.anthropic_messages_request import as_messages, as_system, mark_of
+from placet.models.anthropic_messages_request import API, as_messages, as_system, mark_of
 from placet.models.anthropic_messages_response import PAUSED, MessageAssembly, as_message, as_response, as_usage
-from placet.models.provider_errors import provider_errors
+from placet.models.provider_data import provider_data_of
+from placet.models.provider_errors import provider_errors, refuse_what_is_no_stream
 from placet.models.request_settings import with_extra_args
 from placet.models.shared_clients import shared_client
 from placet.ports import ModelRequest, RawEvent, StreamPart, ToolSpec
@@ -47,10 +49,10 @@ class AnthropicModel:
         self._given = client.with_options(max_retries=0) if client is not None else None
 
     async def get_response(self, request: ModelRequest) -> ModelResponse:
+        client = await self._client()
         asked = asked_of(self.model, request)
         if asked.arguments["max_tokens"] > _LONG and request.model_settings.timeout is None:
             return [part async for part in self.stream_response(request) if isinstance(part, ModelResponse)][-1]
-        client = await self._client()
         so_far = _SoFar(asked.arguments)
         while True:
             with provider_errors("Anthropic"):
@@ -60,17 +62,19 @@ class AnthropicModel:
                 return so_far.response(asked.mark, raw.request_id)
 
     async def stream_response(self, request: ModelRequest) -> AsyncIterator[StreamPart]:
-        asked = asked_of(self.model, request)
         client = await self._client()
+        asked = asked_of(self.model, request)
         so_far = _SoFar(asked.arguments)
         while True:
             assembly = MessageAssembly()
             with provider_errors("Anthropic"):
                 async with await client.messages.create(**so_far.arguments(), stream=True) as stream:
-                    request_id = stream.response.headers.get("request-id")
+                    headers = stream.response.headers
                     async for event in stream:
                         yield RawEvent(event)
                         assembly.add(_plain(event))
+            refuse_what_is_no_stream("Anthropic", headers, said=assembly.is_begun)
+            request_id = headers.get("request-id")
             if so_far.add(as_message(assembly.whole(), request_id)):
                 yield so_far.response(asked.mark, request_id)
                 return
@@ -172,6 +176,7 @@ def asked_of(model: str, request: ModelRequest) -> Asked:
         "tool_choice": ({"type": "none"} if tools else None) if has_none else _choice(settings),
         "thinking": thinking,
         "output_config": _output(request.output_schema, effort),
+        "container": _container(request, settings),
         "metadata": _metadata(settings.metadata),
         "extra_headers": settings.extra_headers,
         "extra_query": settings.extra_query,
@@ -245,6 +250,25 @@ def _output(schema: Mapping[str, object] | None, effort: object) -> JsonObject |
     if effort is not None:
         found["effort"] = effort
     return found or None
+
+
+def _container(request: ModelRequest, settings: ModelSettings) -> str | None:
+    """Where the API's own tools worked last, as long as it is there. They find their files again."""
+    if not request.hosted_tools or "container" in (settings.extra_args or {}):
+        return None
+    for item in reversed(request.input):
+        found = provider_data_of(item, API).get("container")
+        if isinstance(found, dict) and isinstance(found.get("id"), str):
+            return None if _is_past(found.get("expires_at")) else str(found["id"])
+    return None
+
+
+def _is_past(when: object) -> bool:
+    try:
+        moment = datetime.fromisoformat(str(when))
+    except ValueError:
+        return False
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) <= datetime.now(UTC)
 
 
 def _metadata(given: Mapping[str, str] | None) -> JsonObject | None:

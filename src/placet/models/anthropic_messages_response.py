@@ -11,7 +11,7 @@ from placet.errors import ProviderError
 from placet.events import Usage
 from placet.items import ModelResponse
 from placet.models.anthropic_messages_request import API, BLOCK
-from placet.models.provider_data import with_provider_data
+from placet.models.provider_data import with_more_provider_data, with_provider_data
 
 PAUSED = "pause_turn"
 _CUT_OFF = {
@@ -23,8 +23,11 @@ _CUT_OFF = {
 def as_response(message: Mapping[str, Any], mark: str, request_id: str | None = None) -> ModelResponse:
     """The message as the runtime takes it. One that was cut short says why."""
     identity = message.get("id")
+    output = as_items(message, mark)
+    if output and message.get("container"):  # where the API's own tools worked: they go on there
+        output[0] = with_more_provider_data(output[0], API, {"container": message["container"]})
     return ModelResponse(
-        output=as_items(message, mark),
+        output=output,
         usage=as_usage(message.get("usage")),
         response_id=identity if isinstance(identity, str) else None,
         request_id=request_id,
@@ -162,8 +165,10 @@ class MessageAssembly:
         self._inputs: dict[int, str] = {}
         self._open: JsonObject | None = None
         self._is_over = False
+        self.is_begun = False
 
     def add(self, event: Mapping[str, Any]) -> None:
+        self.is_begun = True
         match event.get("type"):
             case "message_start" if isinstance(event.get("message"), dict):
                 self._message = dict(event["message"])

@@ -13,7 +13,7 @@ from placet.model_settings import ModelSettings
 from placet.models.openai_chat_request import as_messages
 from placet.models.openai_chat_response import ChatAssembly, as_response
 from placet.models.openai_client import OpenAIClient
-from placet.models.provider_errors import provider_errors
+from placet.models.provider_errors import provider_errors, refuse_what_is_no_stream
 from placet.models.request_settings import strict_if_possible, with_extra_args
 from placet.ports import ModelRequest, RawEvent, StreamPart, ToolSpec
 
@@ -56,11 +56,12 @@ class OpenAIChatCompletionsModel:
         assembly = ChatAssembly()
         with provider_errors(server):
             async with await client.chat.completions.create(**arguments, stream=True) as stream:
-                request_id = stream.response.headers.get("x-request-id")
+                headers = stream.response.headers
                 async for chunk in stream:
                     yield RawEvent(chunk)
                     assembly.add(_plain(chunk))
-        yield as_response(assembly.whole(), server, request_id)
+        refuse_what_is_no_stream(server, headers, said=assembly.is_begun)
+        yield as_response(assembly.whole(), server, headers.get("x-request-id"))
 
 
 def _server(client: AsyncOpenAI) -> str:

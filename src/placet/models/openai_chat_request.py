@@ -21,6 +21,8 @@ _LONGEST_LABEL = 40
 """OpenAI refuses a longer id of a tool call."""
 _PART_FIELDS = {"input_text": "text", "output_text": "text", "input_audio": "input_audio"}
 MALFORMED = "malformed_arguments"
+_SOON_FORGOTTEN = frozenset({"audio"})
+"""What a server knows for an hour or so: a run may wait longer, and its text says the same."""
 
 
 def as_messages(items: Iterable[JsonObject], instructions: str | None, server: str) -> list[JsonObject]:
@@ -109,7 +111,7 @@ class _Writer:
             self._turn = _Turn()
         beyond = self._data(item).get("message")
         if isinstance(beyond, dict):
-            self._turn.beyond |= beyond
+            self._turn.beyond |= {name: value for name, value in beyond.items() if name not in _SOON_FORGOTTEN}
         return self._turn
 
     def _data(self, item: JsonObject) -> JsonObject:

@@ -14,7 +14,7 @@ from placet.errors import ModelBehaviorError, ProviderError
 from placet.events import Usage
 from placet.items import ModelResponse
 from placet.models.openai_chat_request import API
-from placet.models.provider_data import with_provider_data
+from placet.models.provider_data import with_more_provider_data, with_provider_data
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """Where servers put what a model thought, as a text: it goes back under the same name."""
@@ -45,7 +45,7 @@ def as_response(completion: object, server: str, request_id: str | None = None) 
     message = choice.get("message")
     identity = body.get("id")
     return ModelResponse(
-        output=as_items(message, server) if isinstance(message, dict) else [],
+        output=as_items(message, server, choice.get("logprobs")) if isinstance(message, dict) else [],
         usage=as_usage(body.get("usage")),
         response_id=identity if isinstance(identity, str) else None,
         request_id=request_id,
@@ -65,16 +65,14 @@ def _said(completion: Mapping[str, Any]) -> str:
     return f": {message}" if isinstance(message, str) and message else ""
 
 
-def as_items(message: Mapping[str, Any], server: str) -> list[JsonObject]:
+def as_items(message: Mapping[str, Any], server: str, logprobs: object = None) -> list[JsonObject]:
     """Reasoning, text and calls, in this order; fields that are not known stay with the first of them."""
-    items = [*_reasoning(message, server), *_texts(message), *_calls(message, server)]
+    items = [*_reasoning(message, server), *_texts(message, logprobs), *_calls(message, server)]
     beyond = _others(message, _MESSAGE_FIELDS)
     if _has_other_parts(message.get("content")):
         beyond["content"] = message["content"]
     if items and beyond:
-        data = items[0].get("provider_data")
-        known = data if isinstance(data, dict) else {"server": server}
-        items[0] = with_provider_data(items[0], API, {**known, "message": beyond})
+        items[0] = with_more_provider_data(items[0], API, {"server": server, "message": beyond})
     return items
 
 
@@ -96,10 +94,13 @@ def _reasoning(message: Mapping[str, Any], server: str) -> list[JsonObject]:
     return []
 
 
-def _texts(message: Mapping[str, Any]) -> list[JsonObject]:
+def _texts(message: Mapping[str, Any], logprobs: object) -> list[JsonObject]:
     parts: list[JsonObject] = [
         {"type": "output_text", "text": text, "annotations": []} for text in _content(message) if text
     ]
+    likely = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if parts and likely:
+        parts[0]["logprobs"] = likely
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal:
         parts.append({"type": "refusal", "refusal": refusal})
@@ -190,9 +191,12 @@ class ChatAssembly:
         self._usage: JsonObject | None = None
         self._finish: str | None = None
         self._message: JsonObject = {}
+        self._logprobs: object = None
         self._calls = CallAssembly()
+        self.is_begun = False
 
     def add(self, chunk: Mapping[str, Any]) -> None:
+        self.is_begun = True
         if isinstance(chunk.get("id"), str):
             self._id = self._id or chunk["id"]
         if isinstance(chunk.get("usage"), dict):  # in a chunk of its own, in the last one, or growing in every one
@@ -205,6 +209,8 @@ class ChatAssembly:
     def _add_choice(self, choice: Mapping[str, Any]) -> None:
         if isinstance(choice.get("finish_reason"), str):
             self._finish = choice["finish_reason"]
+        if isinstance(choice.get("logprobs"), dict):
+            self._logprobs = grown(self._logprobs, choice["logprobs"])
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             return
@@ -225,7 +231,7 @@ class ChatAssembly:
                 f"The model's stream ended {self._where()}, before the answer was complete.", is_transient=True
             )
         message = {**self._message, "tool_calls": self._calls.calls}
-        choice: JsonObject = {"index": 0, "finish_reason": self._finish, "message": message}
+        choice = {"index": 0, "finish_reason": self._finish, "message": message, "logprobs": self._logprobs}
         return {"id": self._id, "choices": [choice], "usage": self._usage}
 
     def _where(self) -> str:

@@ -19,18 +19,12 @@ def with_provider_data(item: JsonObject, api: str, data: Mapping[str, object]) -
     return {**item, KEY: {"api": api, **data}} if data else item
 
 
+def with_more_provider_data(item: JsonObject, api: str, data: Mapping[str, object]) -> JsonObject:
+    """The item, with this beside what it has of this API already."""
+    return with_provider_data(item, api, {**provider_data_of(item, api), **data})
+
+
 def provider_data_of(item: Mapping[str, object], api: str) -> JsonObject:
     """What this API said of the item beyond its common shape: nothing, if another API made it."""
     data = item.get(KEY)
     return data if isinstance(data, dict) and data.get("api") == api else {}
-
-
-def without_provider_data(item: JsonObject) -> JsonObject:
-    """The item in its common shape."""
-    return {name: value for name, value in item.items() if name != KEY} if KEY in item else item
-
-
-def is_of_another_api(item: Mapping[str, object], api: str) -> bool:
-    """Whether another API made the item. Its messages and calls can be read by all, its reasoning by nobody else."""
-    data = item.get(KEY)
-    return isinstance(data, dict) and data.get("api") != api

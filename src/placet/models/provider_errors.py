@@ -104,6 +104,16 @@ def _is_network(below: set[str]) -> bool:
     return bool(below & {"APIConnectionError", "TransportError", "NetworkError", "StreamError", "OSError"})
 
 
+def refuse_what_is_no_stream(provider: str, headers: Mapping[str, str], *, said: bool) -> None:
+    """A page, or a whole answer, in the place of a stream is read as a stream that says nothing: name it."""
+    kind = headers.get("content-type", "").partition(";")[0].strip()
+    if not said and kind != "text/event-stream":
+        raise ProviderError(
+            f"{provider} answered something that is no stream of the API: its content-type is '{kind or 'missing'}'.",
+            request_id=headers.get("x-request-id") or headers.get("request-id"),
+        )
+
+
 def code_of(error: Exception) -> str | None:
     """The provider's own word for what is wrong, wherever it stands."""
     body = getattr(error, "body", None)
@@ -136,7 +146,10 @@ def _last_cause(error: BaseException) -> BaseException:
 
 
 def _brief(error: BaseException) -> str:
-    text = str(getattr(error, "message", None) or error) or type(error).__name__
+    body = getattr(error, "body", None)
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    said = inner.get("message") if isinstance(inner, dict) else None
+    text = str(said or getattr(error, "message", None) or error) or type(error).__name__
     return text if len(text) <= 500 else text[:499] + "…"
 
 

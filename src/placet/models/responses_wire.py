@@ -10,8 +10,8 @@ from placet.errors import ProviderError, UserError
 from placet.events import Usage
 from placet.items import ModelResponse
 from placet.model_settings import ModelSettings
+from placet.models.request_settings import strict_if_possible, with_extra_args
 from placet.ports import ModelRequest, ToolSpec
-from placet.tool_schema import strict_schema
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
@@ -63,19 +63,14 @@ def create_arguments(model: str, request: ModelRequest) -> dict[str, Any]:  # An
         "extra_body": settings.extra_body,
         "timeout": settings.timeout,
     }
-    found = {name: value for name, value in found.items() if value is not None}
-    return _with_extra(found, settings)
+    _refuse_the_background(settings)
+    return with_extra_args(found, settings)
 
 
-def _with_extra(found: dict[str, Any], settings: ModelSettings) -> dict[str, Any]:
-    extra = settings.extra_args or {}
-    twice = sorted(set(extra) & set(found))
-    if twice:
-        raise UserError(f"ModelSettings.extra_args gives {', '.join(twice)}, which another setting gives too.")
+def _refuse_the_background(settings: ModelSettings) -> None:
     body = settings.extra_body if isinstance(settings.extra_body, Mapping) else {}
-    if extra.get("background") or body.get("background"):
+    if (settings.extra_args or {}).get("background") or body.get("background"):
         raise UserError("A response in the background has no answer to go on with: leave `background` out.")
-    return {**found, **extra}
 
 
 def _function(tool: ToolSpec) -> JsonObject:
@@ -99,18 +94,10 @@ def _choice(choice: str | Mapping[str, Any] | None) -> Any:
 def _text(settings: ModelSettings, schema: Mapping[str, object] | None) -> JsonObject | None:
     found: JsonObject = {}
     if schema is not None:
-        found["format"] = {"type": "json_schema", "name": "final_output", **_as_strict(schema)}
+        found["format"] = {"type": "json_schema", "name": "final_output", **strict_if_possible(schema)}
     if settings.verbosity is not None:
         found["verbosity"] = settings.verbosity
     return found or None
-
-
-def _as_strict(schema: Mapping[str, object]) -> JsonObject:
-    """The schema within what strict mode accepts; where it cannot be put so, as it is and not strict."""
-    try:
-        return {"schema": strict_schema(schema, "output_type"), "strict": True}
-    except UserError:
-        return {"schema": dict(schema), "strict": False}
 
 
 def _include(settings: ModelSettings) -> list[str]:

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from placet.codec import Json, encode
 from placet.errors import ToolOutputError
 
@@ -57,7 +59,7 @@ def parse_final(output_type: type[Any] | None, text: str) -> tuple[Any, str | No
     import pydantic
 
     try:
-        return _adapter(output_type).validate_json(text), None  # type: ignore[arg-type]  # types are hashable
+        return _adapter(output_type).validate_json(_unwrapped(output_type, text)), None  # type: ignore[arg-type]  # types are hashable
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "the whole"
@@ -65,7 +67,39 @@ def parse_final(output_type: type[Any] | None, text: str) -> tuple[Any, str | No
 
 
 def output_schema(output_type: type[Any] | None) -> Mapping[str, object] | None:
-    return None if output_type is None or output_type is str else _adapter(output_type).json_schema()  # type: ignore[arg-type]  # the same
+    """What a model is asked for. Providers want an object: another type is put into one, as its only field."""
+    if output_type is None or output_type is str:
+        return None
+    schema = _adapter(output_type).json_schema()  # type: ignore[arg-type]  # types are hashable
+    if not _must_be_wrapped(output_type):
+        return schema
+    definitions = schema.pop("$defs", None)
+    return {
+        "type": "object",
+        "properties": {_WRAPPED: schema},
+        "required": [_WRAPPED],
+        "additionalProperties": False,
+        **({"$defs": definitions} if definitions else {}),
+    }
+
+
+_WRAPPED = "response"
+
+
+def _must_be_wrapped(output_type: Any) -> bool:
+    schema = _adapter(output_type).json_schema()
+    return schema.get("type") != "object" and "$ref" not in schema
+
+
+def _unwrapped(output_type: Any, text: str) -> str | bytes:
+    """The JSON without the object that it was asked for in; a model that left that out is not blamed."""
+    if not _must_be_wrapped(output_type):
+        return text
+    try:
+        found = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return encode(found[_WRAPPED]) if isinstance(found, dict) and set(found) == {_WRAPPED} else text
 
 
 @functools.lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ import pytest
 from placet import ModelRequest, ModelSettings, ToolSpec, UserError
 from placet.codec import JsonObject
 from placet.models.anthropic_messages import DEFAULT_MAX_TOKENS, asked_of
-from placet.models.anthropic_messages_response import as_items
+from placet.models.anthropic_messages_response import as_items, as_response
 from placet.testing import assistant_message, function_call, reasoning
 
 PAY = ToolSpec("pay", "Pay.", {"type": "object", "properties": {}, "additionalProperties": False, "required": []})
@@ -409,3 +409,16 @@ def test_a_tool_that_the_api_hosts_is_declared_beside_ours() -> None:
 def test_what_this_api_has_not_is_refused_in_words(given: Any, words: str) -> None:
     with pytest.raises(UserError, match=words):
         arguments(HELLO, **given)
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "sent"),
+    [("2999-01-01T00:00:00Z", "container_1"), ("2020-01-01T00:00:00Z", None), (None, "container_1")],
+)
+def test_the_apis_own_tools_go_on_where_they_worked_as_long_as_it_is_there(expires_at: Any, sent: Any) -> None:
+    said = {"content": SAID, "container": {"id": "container_1", "expires_at": expires_at}}
+    items = [HELLO, *as_response(said, "mark").output, output_of("toolu_1", "paid")]
+    code = {"type": "code_execution_20260521", "name": "code_execution"}
+
+    assert arguments(*items, hosted_tools=[code]).get("container") == sent
+    assert "container" not in arguments(*items, tools=[PAY])

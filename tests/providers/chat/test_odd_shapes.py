@@ -64,3 +64,18 @@ def test_usage_that_a_server_leaves_out_counts_the_request_all_the_same(usage: o
     response = as_response({"choices": [choice], "usage": usage}, SERVER)
 
     assert msgspec.structs.astuple(response.usage) == (1, 0, 0, 0, 0, 0, 0)
+
+
+def test_how_likely_each_word_was_stays_with_the_text_streamed_or_not() -> None:
+    one, two = {"token": "Hel", "logprob": -0.1}, {"token": "lo", "logprob": -0.2}
+    whole = {"index": 0, "message": {"content": "Hello"}, "finish_reason": "stop", "logprobs": {"content": [one, two]}}
+    assembly = ChatAssembly()
+    for word, likely in (("Hel", one), ("lo", two)):
+        assembly.add({"choices": [{"index": 0, "delta": {"content": word}, "logprobs": {"content": [likely]}}]})
+    assembly.add({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": None}]})
+
+    plain = as_response({"choices": [whole]}, SERVER).output
+    streamed = as_response(assembly.whole(), SERVER).output
+
+    assert plain == streamed
+    assert plain[0]["content"][0]["logprobs"] == [one, two]

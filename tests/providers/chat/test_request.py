@@ -222,6 +222,14 @@ def test_parts_that_a_server_made_go_back_as_they_were_unless_somebody_changed_t
     assert messages(changed) == [{"role": "assistant", "content": "(redacted)"}]
 
 
+def test_a_spoken_answer_goes_back_by_its_words_because_the_server_soon_forgets_the_sound() -> None:
+    audio = {"id": "audio_1", "data": "AAAA", "expires_at": 1, "transcript": "Hello."}
+    [item] = as_items({"role": "assistant", "content": None, "audio": audio}, SERVER)
+
+    assert item["provider_data"]["message"] == {"audio": audio}  # type: ignore[index]
+    assert messages(item) == [{"role": "assistant", "content": "Hello."}]
+
+
 def test_a_refusal_goes_back_as_a_refusal() -> None:
     [item] = as_items({"role": "assistant", "content": None, "refusal": "No."}, SERVER)
 

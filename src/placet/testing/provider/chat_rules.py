@@ -132,7 +132,10 @@ def _check_tools(body: dict[str, Any]) -> None:
         check_function(inner, f"{where}.{tool['type']}")
         offered.add(inner["name"])
     choice = body.get("tool_choice")
-    named = (choice.get("function") or choice.get("custom") or {}).get("name") if isinstance(choice, dict) else None
+    named = None
+    if isinstance(choice, dict) and choice.get("type") in ("function", "custom"):
+        check_type(f"tool_choice.{choice['type']}", choice.get(choice["type"]), "object")
+        named = choice[choice["type"]].get("name")
     check_choice(choice, offered, ("function", "custom", "allowed_tools"), named)
 
 
@@ -146,6 +149,7 @@ def _check_format(body: dict[str, Any]) -> None:
     inner = form.get("json_schema")
     if inner is None:
         raise missing("response_format.json_schema")
+    check_type("response_format.json_schema", inner, "object")
     if not inner.get("name"):
         raise missing("response_format.json_schema.name")
     check_name("response_format.json_schema.name", inner["name"])
@@ -185,6 +189,8 @@ def _check_content(message: dict[str, Any], where: str) -> None:
         _check_parts(content, PARTS[role], f"{where}.content")
     if role == "tool" and not message.get("tool_call_id"):
         raise missing(f"{where}.tool_call_id")
+    if role == "tool":
+        check_type(f"{where}.tool_call_id", message["tool_call_id"], "string")
 
 
 def _check_parts(parts: list[Any], allowed: tuple[str, ...], where: str) -> None:
@@ -223,14 +229,17 @@ def _check_assistant(message: dict[str, Any], where: str) -> None:
         _check_call(call, f"{where}.tool_calls.[{index}]")
 
 
-def _check_call(call: dict[str, Any], where: str) -> None:
+def _check_call(call: Any, where: str) -> None:
+    check_type(where, call, "object")
     for name in ("id", "type"):
         if not call.get(name):
             raise missing(f"{where}.{name}")
+    check_type(f"{where}.id", call["id"], "string")
     check_word(f"{where}.type", call["type"], ("function", "custom"))
     inner = call.get(call["type"])
     if inner is None:
         raise missing(f"{where}.{call['type']}")
+    check_type(f"{where}.{call['type']}", inner, "object")
     text = "input" if call["type"] == "custom" else "arguments"
     for name in ("name", text):
         if inner.get(name) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import json
 import threading
@@ -142,6 +143,8 @@ class FakeProvider:
         """One request, from any thread."""
         with self._lock:
             request = recorded(method, target, headers, _parsed(body))
+            if request.path == "/provider":
+                return json_reply(self._told())
             self.requests.append(request)
             reply = self._answer(request)
             reply.headers.setdefault(
@@ -149,6 +152,15 @@ class FakeProvider:
             )
             request.status = reply.status if reply.has_head else None
             return reply
+
+    def _told(self) -> dict[str, Any]:
+        """What a test in another process wants to know: `GET /provider`."""
+        return {
+            "requests": [dataclasses.asdict(request) for request in self.requests],
+            "refusals": self.refusals,
+            "script_errors": list(self._script_errors),
+            "steps_left": len(self._steps) - self._next,
+        }
 
     def _answer(self, request: ProviderRequest) -> Reply:
         try:
@@ -237,9 +249,12 @@ def _asks_a_model(request: ProviderRequest) -> bool:
 def _check_request(request: ProviderRequest) -> None:
     """What is wrong whatever the path: no key, no JSON."""
     if not {"authorization", "x-api-key", "api-key"} & request.headers.keys():
-        raise Refused("You didn't provide an API key.", status=401, code="invalid_api_key")
+        raise Refused("There is no API key in the request.", status=401, code="invalid_api_key")
     if isinstance(request.body, bytes):
-        raise Refused("We could not parse the JSON body of your request.")
+        raise Refused("The body of the request is not JSON.")
+    is_needless = request.body is None and (request.method != "POST" or request.path == "/conversations")
+    if not is_needless and not isinstance(request.body, dict):
+        raise Refused("The body of the request is not a JSON object.")
 
 
 def _lock_until_over(prepared: Prepared, reply: Reply) -> None:

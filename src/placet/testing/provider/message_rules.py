@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
 from placet.testing.provider.parameters import kind_of
+from placet.testing.provider.preserved_thinking import THINKING, check_prefixes, is_checked, key_of, mark_of
 from placet.testing.provider.refusal import Refused
 from placet.testing.provider.strict_schema import check_strict_schema
 
@@ -53,7 +55,6 @@ OLD_VERSION = "2023-06-01"
 VERSIONS = (OLD_VERSION, "2026-10-21")
 SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 """Parameters that the newer version of the API no longer has."""
-THINKING = ("thinking", "redacted_thinking")
 BLOCKS = {
     "user": (
         "text",
@@ -103,10 +104,18 @@ class Signatures:
     redacted: set[str] = field(default_factory=set)
     beside: dict[str, list[Block]] = field(default_factory=dict)
     """Of each tool use, the thinking blocks of its message."""
+    marks: dict[str, set[str]] = field(default_factory=dict)
+    """Of each thinking block, what stood before it, as digests."""
+    kinds: set[str] = field(default_factory=set)
+    """The kinds of blocks that it gave out: it knows them when they come back."""
+    paused: list[list[Block]] = field(default_factory=list)
+    """Turns that it paused: whoever sends them back, as they were, lets it go on."""
 
-    def learn(self, blocks: Sequence[Block]) -> None:
+    def learn(self, blocks: Sequence[Block], mark: str) -> None:
+        self.kinds |= {block["type"] for block in blocks}
         thinking = [block for block in blocks if block["type"] in THINKING]
         for block in thinking:
+            self.marks.setdefault(key_of(block), set()).add(mark)
             if block["type"] == "thinking":
                 self.genuine[block["signature"]] = block["thinking"]
             else:
@@ -177,12 +186,14 @@ def _check_tools(body: Mapping[str, Any]) -> None:
     offered: set[str] = set()
     for index, tool in enumerate(body.get("tools") or []):
         where = f"tools.{index}"
+        _check_type(where, tool, "object")
         if tool.get("type", "custom") not in ("custom", None):
             offered.add(str(tool.get("name")))
             continue
         for name in ("name", "input_schema"):
             if tool.get(name) is None:
                 raise Refused(f"{where}.custom.{name}: Field required")
+            _check_type(f"{where}.custom.{name}", tool[name], "string" if name == "name" else "object")
         if not _TOOL_NAME.fullmatch(tool["name"]):
             raise Refused(f"{where}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
         if tool["name"] in offered:
@@ -190,15 +201,10 @@ def _check_tools(body: Mapping[str, Any]) -> None:
         if tool["input_schema"].get("type") != "object":
             raise Refused(f"{where}.custom.input_schema.type: Input should be 'object'")
         if tool.get("strict") is True:
-            _check_strict(tool, where)
+            where = f"{where}.custom.input_schema"
+            check_strict_schema(tool["input_schema"], tool["name"], param=where, all_required=False)
         offered.add(tool["name"])
     _check_choice(body, offered)
-
-
-def _check_strict(tool: Mapping[str, Any], where: str) -> None:
-    """In strict mode objects are closed; that every property is required is OpenAI's rule alone."""
-    schema = {**tool["input_schema"], "required": list(tool["input_schema"].get("properties") or {})}
-    check_strict_schema(schema, tool["name"], param=f"{where}.custom.input_schema", code="")
 
 
 def _check_choice(body: Mapping[str, Any], offered: set[str]) -> None:
@@ -213,6 +219,7 @@ def _check_choice(body: Mapping[str, Any], offered: set[str]) -> None:
     if kind == "tool":
         if not choice.get("name"):
             raise Refused("tool_choice.tool.name: Field required")
+        _check_type("tool_choice.tool.name", choice["name"], "string")
         if choice["name"] not in offered:
             raise Refused(f"tool_choice: tool '{choice['name']}' not found in the tools that are offered")
 
@@ -232,19 +239,20 @@ class Turn:
 
 
 def check_conversation(body: Mapping[str, Any], version: str, signatures: Signatures) -> None:
-    turns = _turns(body["messages"])
+    turns = _turns(body["messages"], signatures.kinds)
     if version != OLD_VERSION:
         _check_newer_rules(turns)
     spoken = [turn for turn in turns if turn.role != "system"]
     if spoken[0].role != "user":
         raise Refused('messages: the first message must use the "user" role')
-    if spoken[-1].role == "assistant":
+    if spoken[-1].role == "assistant" and [block for _, block in spoken[-1].blocks] not in signatures.paused:
         raise Refused(
             "This model does not support assistant message prefill. The conversation must end with a user message."
         )
     _check_tools_are_defined(body, spoken)
     _check_pairs(spoken)
     _check_signatures(spoken, signatures)
+    check_prefixes(body, signatures.marks)
     _check_latest(body, spoken, signatures)
 
 
@@ -257,7 +265,7 @@ def _check_newer_rules(turns: Sequence[Turn]) -> None:
                 raise Refused(f"{place}.citations: a text block of the user has no citations")
 
 
-def _turns(messages: Sequence[Any]) -> list[Turn]:
+def _turns(messages: Sequence[Any], known: AbstractSet[str]) -> list[Turn]:
     if not messages:
         raise Refused("messages: at least one message is required")
     turns: list[Turn] = []
@@ -266,17 +274,17 @@ def _turns(messages: Sequence[Any]) -> list[Turn]:
         if not isinstance(message, dict):
             raise Refused(f"{where}: Input should be an object")
         role = message.get("role")
-        if role not in BLOCKS:
+        if not isinstance(role, str) or role not in BLOCKS:
             raise Refused(f"{where}.role: Input should be 'user', 'assistant' or 'system'")
         if not turns or turns[-1].role != role:
             turns.append(Turn(role, first=index))
-        turns[-1].blocks += _blocks_of(message, where)
+        turns[-1].blocks += _blocks_of(message, where, known)
     if all(turn.role == "system" for turn in turns):
         raise Refused("messages: at least one message of the user is required")
     return turns
 
 
-def _blocks_of(message: Mapping[str, Any], where: str) -> list[tuple[str, Block]]:
+def _blocks_of(message: Mapping[str, Any], where: str, known: AbstractSet[str]) -> list[tuple[str, Block]]:
     content = message.get("content")
     if content is None:
         raise Refused(f"{where}.content: Field required")
@@ -288,18 +296,22 @@ def _blocks_of(message: Mapping[str, Any], where: str) -> list[tuple[str, Block]
         raise Refused(f"{where}: content must not be empty")
     found = [(f"{where}.content.{index}", block) for index, block in enumerate(content)]
     for place, block in found:
-        _check_block(block, message["role"], place)
+        _check_block(block, message["role"], place, known)
     return found
 
 
-def _check_block(block: Any, role: str, where: str) -> None:
-    if not isinstance(block, dict) or block.get("type") not in BLOCKS[role]:
+def _check_block(block: Any, role: str, where: str, known: AbstractSet[str]) -> None:
+    kinds = {*BLOCKS[role], *known} if role == "assistant" else BLOCKS[role]
+    if not isinstance(block, dict) or not isinstance(block.get("type"), str) or block["type"] not in kinds:
         kind = block.get("type") if isinstance(block, dict) else block
         raise Refused(f"{where}: a block of type {kind!r} cannot stand in a message of role '{role}'")
     kind = block["type"]
     for name in _NEEDED.get(kind, ()):
         if block.get(name) is None:
             raise Refused(f"{where}.{kind}.{name}: Field required")
+    for name in ("text", "thinking", "signature", "data", "tool_use_id", "id", "name"):
+        if name in _NEEDED.get(kind, ()):
+            _check_type(f"{where}.{kind}.{name}", block[name], "string")
     if kind == "text" and not block["text"].strip():
         raise Refused(f"{where}: text content blocks must contain more than white space")
     if kind == "tool_use":
@@ -386,6 +398,9 @@ def _check_latest(body: Mapping[str, Any], turns: Sequence[Turn], signatures: Si
             "is enabled, the last assistant message begins with a thinking block."
         )
     given = [block for name in dict.fromkeys(uses) for block in signatures.beside.get(name, [])]
+    if is_checked(body):  # behind other words it would be refused: there it may be left out
+        mark = mark_of(body, body["messages"][: latest[0].first])
+        given = [block for block in given if mark in signatures.marks[key_of(block)]]
     there = [block for _, block in blocks if block["type"] in THINKING]
     if [block for block in _unique(given) if block not in there]:
         raise Refused(

@@ -13,6 +13,7 @@ from placet.errors import UserError
 from placet.items import text_of
 from placet.testing.provider.ids import Mint
 from placet.testing.provider.message_rules import Signatures, check_body, check_conversation, checked_version
+from placet.testing.provider.preserved_thinking import mark_of
 from placet.testing.provider.recording import ProviderRequest
 from placet.testing.provider.refusal import Refused, anthropic_error_body
 from placet.testing.provider.reply import Reply, event_reply, json_reply, named_event
@@ -47,7 +48,7 @@ class MessagesService:
         if answer.failure is not None:
             raise UserError("The Messages API has no failed responses: write server_error() in place of failed().")
         blocks, texts = self._blocks(answer.output, is_streamed=is_streamed)
-        self._signatures.learn(blocks)
+        self._signatures.learn(blocks, mark_of(body, body["messages"]))
         message = {
             "id": answer.response_id or self._mint.short("msg"),
             "type": "message",
@@ -59,6 +60,8 @@ class MessagesService:
             "usage": anthropic_usage(answer.usage, body["messages"], blocks),
             **answer.extra,
         }
+        if message["stop_reason"] == "pause_turn":
+            self._signatures.paused.append(blocks)
         if not is_streamed:
             return json_reply(message)
         return event_reply([named_event(event) for event in _events(message, texts)])

@@ -25,9 +25,9 @@ def check_tool_count(tools: Sequence[Any]) -> None:
 
 def check_function(function: Mapping[str, Any], where: str) -> None:
     """A function as it is offered: its name, its schema."""
+    check_type(where, function, "object")
     if function.get("name") is None:
         raise missing(f"{where}.name")
-    check_type(f"{where}.name", function["name"], "string")
     check_name(f"{where}.name", function["name"])
     if function.get("description") is not None:
         check_type(f"{where}.description", function["description"], "string")
@@ -48,6 +48,7 @@ def check_function(function: Mapping[str, Any], where: str) -> None:
 
 
 def check_name(where: str, name: str) -> None:
+    check_type(where, name, "string")
     if not _NAME.fullmatch(name):
         raise Refused(
             f"Invalid '{where}': string does not match pattern. Expected a string that matches '^[a-zA-Z0-9_-]+$'.",
@@ -76,5 +77,6 @@ def check_choice(choice: Any, offered: set[str], other_types: Sequence[str], fun
     if kind in ("function", "custom"):
         if function_name is None:
             raise missing("tool_choice.name")
+        check_type("tool_choice.name", function_name, "string")
         if function_name not in offered:
             raise Refused(f"Tool choice '{function_name}' not found in 'tools' parameter.", param="tool_choice")

@@ -25,43 +25,43 @@ class Form:
 
     @property
     def fields(self) -> set[str]:
-        return {*self.required.split(), *self.optional.split(), "type", "id", "status"}
+        return {*self.required.split(), *self.optional.split(), "type", "id"}
 
 
 FORMS: dict[str, Form] = {
-    "message": Form("msg", "role content", "phase"),
-    "function_call": Form("fc", "call_id name arguments", "async caller namespace"),
-    "function_call_output": Form("fco", "call_id output", "caller name namespace"),
+    "message": Form("msg", "role content", "phase status"),
+    "function_call": Form("fc", "call_id name arguments", "async caller namespace status"),
+    "function_call_output": Form("fco", "call_id output", "caller name namespace status"),
     "custom_tool_call": Form("ctc", "call_id name input", "async caller namespace"),
     "custom_tool_call_output": Form("ctco", "call_id output", "caller"),
-    "reasoning": Form("rs", "summary", "content encrypted_content"),
+    "reasoning": Form("rs", "summary", "content encrypted_content"),  # its status is for reading only
     "item_reference": Form("ref", "id"),
     "mcp_list_tools": Form("mcpl", "id server_label tools", "error"),
     "mcp_approval_request": Form("mcpr", "id server_label name arguments"),
     "mcp_approval_response": Form("mcpa", "approval_request_id approve", "reason"),
-    "mcp_call": Form("mcp", "id server_label name arguments", "approval_request_id error output"),
-    "file_search_call": Form("fs", "id queries", "results"),
-    "web_search_call": Form("ws", "id action"),
-    "code_interpreter_call": Form("ci", "id code container_id outputs"),
+    "mcp_call": Form("mcp", "id server_label name arguments", "approval_request_id error output status"),
+    "file_search_call": Form("fs", "id queries", "results status"),
+    "web_search_call": Form("ws", "id action", "status"),
+    "code_interpreter_call": Form("ci", "id container_id", "code outputs status"),
     "image_generation_call": Form(
-        "ig", "id result", "action background error output_format quality revised_prompt size svg_usage"
+        "ig", "id", "result action background error output_format quality revised_prompt size status svg_usage"
     ),
-    "computer_call": Form("cu", "id call_id pending_safety_checks", "action actions"),
-    "computer_call_output": Form("cuo", "call_id output", "acknowledged_safety_checks"),
-    "local_shell_call": Form("lsh", "id call_id action"),
-    "local_shell_call_output": Form("lsho", "id output"),
-    "shell_call": Form("sh", "call_id action", "caller environment"),
-    "shell_call_output": Form("sho", "call_id output", "caller max_output_length"),
-    "apply_patch_call": Form("ap", "call_id operation", "caller"),
-    "apply_patch_call_output": Form("apo", "call_id", "caller output"),
-    "tool_search_call": Form("ts", "arguments", "call_id execution"),
-    "tool_search_output": Form("tso", "tools", "call_id execution"),
+    "computer_call": Form("cu", "id call_id pending_safety_checks", "action actions status"),
+    "computer_call_output": Form("cuo", "call_id output", "acknowledged_safety_checks status"),
+    "local_shell_call": Form("lsh", "id call_id action", "status"),
+    "local_shell_call_output": Form("lsho", "id output", "status"),
+    "shell_call": Form("sh", "call_id action", "caller environment status"),
+    "shell_call_output": Form("sho", "call_id output", "caller max_output_length status"),
+    "apply_patch_call": Form("ap", "call_id operation", "caller status"),
+    "apply_patch_call_output": Form("apo", "call_id", "caller output status"),
+    "tool_search_call": Form("ts", "arguments", "call_id execution status"),
+    "tool_search_output": Form("tso", "tools", "call_id execution status"),
     "additional_tools": Form("at", "role tools"),
     "configuration_update": Form("cfg", "", "reasoning text"),
     "compaction": Form("cmp", "encrypted_content"),
     "compaction_trigger": Form("cmpt", ""),
     "program": Form("prg", "id call_id code fingerprint"),
-    "program_output": Form("prgo", "id call_id result"),
+    "program_output": Form("prgo", "id call_id result", "status"),
 }
 CALLS: dict[str, str] = {
     "function_call": "function_call_output",
@@ -96,7 +96,7 @@ def check_item(item: Any, where: str, given: Item | None) -> None:
         check_word(f"{where}.type", kind, tuple(FORMS))
     form = FORMS[kind]
     for name in form.required.split():
-        if item.get(name) is None and not (kind == "image_generation_call" and name in item):
+        if item.get(name) is None:
             raise missing(f"{where}.{name}")
     for name in item:
         if name not in form.fields and not (given is not None and name in given):

@@ -113,6 +113,8 @@ def check_body(body: Any) -> None:
         )
     if isinstance(body.get("conversation"), dict) and not body["conversation"].get("id"):
         raise missing("conversation.id")
+    if isinstance(body.get("conversation"), dict):
+        check_type("conversation.id", body["conversation"]["id"], "string")
     if body.get("background"):
         raise Refused(
             "The fake provider makes no responses in the background: leave 'background' out.", param="background"
@@ -197,6 +199,7 @@ def _check_format(body: dict[str, Any]) -> None:
     form = (body.get("text") or {}).get("format")
     if form is None:
         return
+    check_type("text.format", form, "object")
     check_word("text.format.type", form.get("type"), ("text", "json_object", "json_schema"))
     if form["type"] != "json_schema":
         return

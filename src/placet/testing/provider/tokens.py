@@ -21,7 +21,7 @@ def openai_usage(given: Usage | None, read: Sequence[Any], said: Sequence[Any]) 
     usage = counted(given, read, said)
     return {
         "input_tokens": usage.input_tokens,
-        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
         "output_tokens": usage.output_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.total_tokens or usage.input_tokens + usage.output_tokens,
