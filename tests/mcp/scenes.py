@@ -132,8 +132,32 @@ def agent_with(*servers: Any, steps: list[Any] | None = None, **options: Any) ->
     )
 
 
+async def run_program(module: str, *arguments: str) -> str:
+    """Run a program of the tests in a process of its own; what it said."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", module, *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode == 0
+    return said.decode()
+
+
 def outputs(result: RunResult) -> dict[str, Any]:
     """What the model read, by call label."""
     return {
         item.call_id: item.output for item in result.new_items if getattr(item, "type", "") == "tool_call_output_item"
     }
+
+
+def children() -> set[int]:
+    """The processes that this one has started and that live."""
+    found: set[int] = set()
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            try:
+                parts = (each / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(parts[1]) == os.getpid() and parts[0] != "Z":
+                found.add(int(each.name))
+    return found

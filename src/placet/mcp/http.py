@@ -40,6 +40,9 @@ async def _answered(
 
     try:
         response = await send(request, **options)
+        if response.status_code == 404 and "mcp-session-id" in request.headers:
+            await response.aclose()
+            return _stand_in(request, NOT_SENT, "the server does not know the session any more")
         if request.method == "POST" and response.headers.get("content-type", "").startswith("application/json"):
             await response.aread()  # a body that breaks off breaks off here
         return response
