@@ -10,6 +10,7 @@
     python3 dev.py live [...]      try the real model services whose keys are set; says what it skips
     python3 dev.py mutants [...]   take out each guard of tests/guards/guards.toml and expect a test to fail
     python3 dev.py lock [...]      write requirements.lock anew (--upgrade takes the newest versions)
+    python3 dev.py mcp-servers     set up the MCP servers that the tests use and others wrote (`test` does so too)
 
 The first command sets everything up in .dev/, and a later one only if requirements.lock, pyproject.toml or Python
 changed. Everything that is fetched is checked against the hashes in requirements.lock: uv (by pip), then, by uv, the
@@ -35,6 +36,7 @@ DEV = ROOT / ".dev"
 VENV = DEV / "venv"
 LOCK = ROOT / "requirements.lock"
 PYPROJECT = ROOT / "pyproject.toml"
+MCP_SERVERS = ROOT / "tests" / "mcp" / "servers"
 OLDEST_PYTHON = (3, 11)
 
 # pip's settings and the variables that say the same to uv, which does not read pip's configuration.
@@ -211,6 +213,29 @@ def set_up() -> None:
         stamp.write_text("\n".join(wanted) + "\n")
 
 
+def set_up_mcp_servers() -> None:
+    """MCP servers from the registry, each in .dev/mcp-servers in an environment of its own: their libraries are not
+    ours."""
+    with only_one_at_a_time():
+        for lock_file in sorted(MCP_SERVERS.glob("*.lock")):
+            place = DEV / "mcp-servers" / lock_file.stem
+            stamp = place / "stamp"
+            wanted = hashlib.sha256(f"{sys.version} {ROOT}".encode() + lock_file.read_bytes()).hexdigest()
+            if stamp.exists() and stamp.read_text() == wanted:
+                continue
+            uv = bootstrap_uv()
+            say(f"setting up: the MCP server {lock_file.stem}")
+            otherwise = (
+                f"the MCP server '{lock_file.stem}' could not be installed, and the tests need it: check the network "
+                "and what `python3 -m pip config list` says about index and certificates, and run the command again."
+            )
+            env = uv_environment() | {"VIRTUAL_ENV": str(place)}
+            make = [uv, "venv", "--quiet", "--clear", "--no-project", "--python", base_python(), str(place)]
+            run_quietly(make, env, otherwise)
+            run_quietly([uv, "pip", "sync", "--quiet", "--require-hashes", str(lock_file)], env, otherwise)
+            stamp.write_text(wanted)
+
+
 # --- running --------------------------------------------------------------------------------------------------------
 
 
@@ -256,6 +281,7 @@ def demo(arguments: list[str]) -> int:
 
 
 def test(arguments: list[str]) -> int:
+    set_up_mcp_servers()
     pytest = ["pytest", "-n", "2", *arguments]
     if arguments:
         return report(check({"pytest": pytest}))
@@ -308,12 +334,20 @@ def lock(arguments: list[str]) -> int:
     scope = ["--universal", "--python-version", ".".join(map(str, OLDEST_PYTHON)), "--group", "dev", "--group", "setup"]
     extras = ["--all-extras"]
     output = ["--generate-hashes", "--custom-compile-command", "python3 dev.py lock", "--output-file", LOCK.name]
-    run_quietly(
-        [uv, "pip", "compile", "--quiet", PYPROJECT.name, *scope, *extras, *output, *arguments],
-        env,
-        "the lock could not be resolved: check the network and the versions in pyproject.toml, and run it again.",
+    otherwise = (
+        "the lock could not be resolved: check the network and the versions in pyproject.toml, and run it again."
     )
+    run_quietly([uv, "pip", "compile", "--quiet", PYPROJECT.name, *scope, *extras, *output, *arguments], env, otherwise)
+    for wanted in sorted(MCP_SERVERS.glob("*.in")):
+        there = ["--generate-hashes", "--no-annotate", "--custom-compile-command", "python3 dev.py lock"]
+        there += ["--output-file", str(wanted.with_suffix(".lock").relative_to(ROOT)), str(wanted.relative_to(ROOT))]
+        run_quietly([uv, "pip", "compile", "--quiet", *scope[:3], *there, *arguments], env, otherwise)
     say("requirements.lock is written; the next command installs it.")
+    return 0
+
+
+def mcp_servers(_arguments: list[str]) -> int:
+    set_up_mcp_servers()
     return 0
 
 
@@ -327,6 +361,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "live": live,
     "mutants": mutants,
     "lock": lock,
+    "mcp-servers": mcp_servers,
 }
 
 
@@ -340,7 +375,7 @@ def main(arguments: list[str]) -> int:
             raise Stop(f"this is Python {sys.version.split()[0]}: use 3.11 or newer, as in `python3.11 dev.py {name}`.")
         if name not in COMMANDS:
             raise Stop(f"there is no command {name!r}: choose one of {', '.join(COMMANDS)}.")
-        if name != "lock":
+        if name not in ("lock", "mcp-servers"):
             set_up()
         return COMMANDS[name](rest)
     except Stop as stop:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from placet.cli.terminal import Style, Terminal, shown, width_of, wrap
-from placet.codec import parse_arguments
+from placet.codec import JsonObject, parse_arguments
 from placet.items import ToolApprovalItem
 from placet.preview import LineKind, preview
 
@@ -37,6 +37,10 @@ def render_card(card: Card, terminal: Terminal) -> list[str]:
     rows = [*_table(_head_rows(card), inner, terminal, "dim")]
     rows += [("", "")]
     rows += _preview_rows(card, inner, terminal) or _table(_argument_rows(card), inner, terminal, "cyan")
+    for question in (card.item.questions or {}).values():
+        rows += [("", "")]
+        rows += [(line, terminal.paint(line, "bold")) for line in wrap(shown(_message(question)), inner)]
+        rows += _table(_question_rows(question), inner, terminal, "cyan")
     for text, style in _remarks(card):
         rows += [("", "")]
         rows += [(line, terminal.paint(line, style)) for line in wrap(shown(text), inner)]
@@ -76,6 +80,25 @@ def _preview_rows(card: Card, width: int, terminal: Terminal) -> list[tuple[str,
             text = (sign if place == 0 else " " * len(sign)) + part
             found.append((text, terminal.paint(text, _STYLES[line.kind])))
     return found
+
+
+def _message(question: JsonObject) -> str:
+    return f"It asks: {question.get('message') or ''}"
+
+
+def _question_rows(question: JsonObject) -> list[tuple[str, str]]:
+    """What the running call wants to know: a page to go to, or each value with its schema."""
+    if "url" in question:
+        return [("go to", shown(str(question["url"])))]
+    schema = question.get("requestedSchema")
+    wanted = schema if isinstance(schema, dict) else {}
+    needed = wanted.get("required") or ()
+    fields = wanted.get("properties") or {}
+    rows = [
+        (shown(name), value_text(each) + ("" if isinstance(needed, list) and name in needed else "  (may be left out)"))
+        for name, each in fields.items()
+    ]
+    return rows or [("no values", "")]
 
 
 def value_text(value: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from placet.codec import Json, JsonObject
+from placet.codec import Json, JsonObject, parse_arguments
 from placet.core.json_schema import problems
 from placet.errors import UserError
 from placet.events import DecisionMade
@@ -58,8 +58,11 @@ def checked_answers(questions: Questions, output: Json) -> Answers:
     """What somebody answered, by key, or UserError saying what does not fit.
 
     One question is answered by the values themselves, several by a mapping of their keys to the values of each. In the
-    place of values may stand the whole answer, `{"action": "cancel"}` or `{"action": "accept", "content": {…}}`.
+    place of values may stand the whole answer, `{"action": "cancel"}` or `{"action": "accept", "content": {…}}`. A text
+    is taken as the JSON of any of these.
     """
+    if isinstance(output, str):
+        output = parse_arguments(output) or output
     if not isinstance(output, Mapping):
         raise UserError(f"The call asks for input: an answer is a mapping of names to values, not {output!r}.")
     if len(questions) == 1:
