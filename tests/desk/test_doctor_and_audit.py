@@ -102,6 +102,28 @@ async def test_arguments_that_no_longer_fit_are_found(tmp_path: Path, witness: W
     assert "cents" in found[1].message
 
 
+async def test_malformed_arguments_of_a_tool_that_asks_nobody_stop_nothing(tmp_path: Path, witness: Witness) -> None:
+    turn = [*refunds(7), {"type": "function_call", "name": "look", "arguments": "not json", "call_id": "c9"}]
+
+    @function_tool
+    async def look(order: int) -> str:
+        return "nothing"
+
+    agent = Agent("Support", tools=[witness.refund(), look], model=Planned(turn))
+    async with Desk(f"sqlite:///{tmp_path / 'p.db'}", agents=[agent]) as desk:
+        await desk.hold("tool", "look")
+        run = await desk.start("Support", "go")
+        await desk.wait(run.id, until="paused", timeout=PATIENCE)
+        found = await findings(tmp_path / "p.db", agent)
+        await desk.release_hold("tool", "look")
+        (request,) = await desk.pending(run_id=run.id)
+        await desk.decide(request.id, "approve")
+        ended = await desk.wait(run.id, timeout=PATIENCE)
+
+    assert found == []
+    assert ended.status == "ended"
+
+
 async def test_a_log_that_cannot_be_read_is_found(tmp_path: Path, witness: Witness) -> None:
     await waiting(tmp_path / "p.db", support(witness))
     forge(tmp_path / "p.db", "UPDATE placet_lines SET text = 'x' WHERE position = 1")

@@ -80,10 +80,19 @@ async def decide(url: str, request_id: str, verdict: str, by: str) -> None:
             say("won")
 
 
+async def follow(url: str) -> None:
+    """Tell of everything that happens in the store."""
+    async with Desk(url, run=False) as desk:
+        seen = await desk.store.latest_sequence()
+        say("following")
+        async for event in desk.events(after=seen):
+            say(event.run_id, event.sequence, type(event.fact).__name__)
+
+
 def say(*words: object) -> None:
     sys.stdout.write(" ".join(map(str, words)) + "\n")
     sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    asyncio.run({"serve": serve, "review": review, "decide": decide}[sys.argv[1]](*sys.argv[2:]))
+    asyncio.run({"serve": serve, "review": review, "decide": decide, "follow": follow}[sys.argv[1]](*sys.argv[2:]))

@@ -55,6 +55,7 @@ from placet.ids import request_id as next_request_id
 from placet.ports import DeskStore, Engine, EngineHealth, Hold, Page, RequestQuery, RunQuery, RunRow
 from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.run_state import as_input, new_log
+from placet.runtime.holding import held_back, spoken_holds
 from placet.runtime.journal import fold_log
 from placet.runtime.toolsets import find_tools, servers_in_use
 from placet.stores.opening import open_store
@@ -103,6 +104,8 @@ class DeskRun(msgspec.Struct, frozen=True, kw_only=True):
     is_parked: bool = False
     erased_at: float | None = None
     """When what it said was erased."""
+    held: str | None = None
+    """Which hold keeps it from going on, and whose: told by `get` and `wait`, not by lists."""
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +137,8 @@ class Desk:
         engine: Engine | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        if not isinstance(store, str) and not hasattr(store, "wait_for_news"):
+            raise UserError(f"A desk is over a store that is shared, or its URL, not over a {type(store).__name__}.")
         self.store: DeskStore = open_store(store, clock=clock) if isinstance(store, str) else store
         self._owns_store = isinstance(store, str)
         self._clock = clock
@@ -197,10 +202,19 @@ class Desk:
             if run_id is None:
                 raise
         await self._engine.enqueue(log.run_id)
-        return await self.get(log.run_id)
+        return _shown(await self._row(log.run_id))
 
     async def get(self, run_id: str) -> DeskRun:
-        return _shown(await self._row(run_id))
+        row = await self._row(run_id)
+        return _shown(row, await self._held(row))
+
+    async def _held(self, row: RunRow) -> str | None:
+        """Why nothing in a run goes on although it could, if operators hold it back."""
+        holds = await self.store.holds() if row.status != "ended" and not row.stopped else ()
+        stored = await self.store.load(row.id) if holds else None
+        if stored is None or stored.log is None:
+            return None
+        return spoken_holds(held_back(fold_log(stored.log), row.id, holds))
 
     async def runs(
         self, *, status: RunStatus | None = None, agent: str | None = None, cursor: str | None = None, limit: int = 50
@@ -214,8 +228,8 @@ class Desk:
         until: Literal["paused", "ended"] = "ended",
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> DeskRun:
-        """Wait until the run has ended, or (`paused`) until nothing in it can go on without people; TimeoutError
-        otherwise."""
+        """Wait until the run has ended, or (`paused`) until nothing in it can go on without people: reviewers, or the
+        operator who holds it back; TimeoutError otherwise."""
         if until not in ("paused", "ended"):
             raise UserError(f"One waits until a run is 'paused' or 'ended', not {until!r}.")
         async with asyncio.timeout(timeout):
@@ -225,6 +239,8 @@ class Desk:
                 rests = row.status == "waiting" and not row.is_driven and not row.has_news
                 if row.status == "ended" or (until == "paused" and (rests or (row.stopped and not row.is_driven))):
                     return _shown(row)
+                if until == "paused" and not row.is_driven and (held := await self._held(row)) is not None:
+                    return _shown(row, held)
                 await self.store.wait_for_news(latest, 0.25)
 
     async def resume(self, run_id: str, *, by: str | None = None) -> None:
@@ -576,7 +592,7 @@ class Desk:
         raise StoreError(f"Run {run_id} changes so often that nothing could be appended to it: try again.")
 
 
-def _shown(row: RunRow) -> DeskRun:
+def _shown(row: RunRow, held: str | None = None) -> DeskRun:
     return DeskRun(
         id=row.id,
         agent=row.agent,
@@ -589,6 +605,7 @@ def _shown(row: RunRow) -> DeskRun:
         stopped=row.stopped,
         is_parked=row.is_parked,
         erased_at=row.erased_at,
+        held=held,
     )
 
 

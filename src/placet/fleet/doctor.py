@@ -138,6 +138,8 @@ def _of_call(agent: Agent[Any], found: Sequence[Tool], run_id: str, member: RunF
     if entry is not None and entry.fingerprint != tool.fingerprint:
         message = f"Tool '{call.name}' has another schema or version than when call {call.id} was asked about."
         yield Finding(run_id=run_id, code="schema_changed", message=message, request_id=asked, stops=False)
+    if not call.request:
+        return  # nobody was asked about it: if it does not fit, the model that wrote it is told so, and the run goes on
     arguments = call.edited if call.edited is not None else parse_arguments(call.arguments)
     problem = tool.problem_with(arguments) if arguments is not None else "they are not one JSON object"
     if problem is not None:

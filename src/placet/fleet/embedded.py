@@ -14,6 +14,8 @@ from placet.ports import DeskStore, Drive, EngineHealth
 SWEEP_SECONDS = 1.0
 """How long a ring that was lost can go unnoticed: deadlines and runs of drivers that died are found by looking."""
 
+NEWS_SECONDS = 0.02
+"""The least time between two looks because of news: a busy store has news all the time."""
 
 LEFT_ALONE_SECONDS = 5.0
 """How long a run of which nothing came is left alone, so that it does not keep others from being driven."""
@@ -22,7 +24,8 @@ logger = logging.getLogger("placet.fleet")
 
 
 class EmbeddedEngine:
-    """Looks for runs that have something to do when it is rung, and once a second anyway."""
+    """Looks for runs that have something to do when it is rung, when there is news in the store (a decision that
+    another process took, say), and once a second anyway."""
 
     def __init__(self, store: DeskStore, clock: Clock, *, limit: int = 16) -> None:
         self._store = store
@@ -41,6 +44,7 @@ class EmbeddedEngine:
 
     async def serve(self, drive: Drive) -> None:
         self._is_serving = True
+        listening = asyncio.create_task(self._listen())
         try:
             while True:
                 self._bell.clear()  # before the look: a ring during it is heard after it
@@ -53,7 +57,23 @@ class EmbeddedEngine:
                         await self._bell.wait()
         finally:
             self._is_serving = False
+            listening.cancel()
+            await asyncio.wait([listening])
             await self._stop()
+
+    async def _listen(self) -> None:
+        """Ring when something was written, here or in another process."""
+        seen: int | None = None
+        while True:
+            try:
+                if seen is None:
+                    seen = await self._store.latest_sequence()
+                if await self._store.wait_for_news(seen, SWEEP_SECONDS):
+                    seen = await self._store.latest_sequence()
+                    self._bell.set()
+                await asyncio.sleep(NEWS_SECONDS)
+            except StoreError:  # it is away: whoever looks says so
+                await asyncio.sleep(SWEEP_SECONDS)
 
     async def health(self) -> EngineHealth:
         return EngineHealth(is_serving=self._is_serving, driving=len(self._driving), limit=self._limit)

@@ -7,7 +7,7 @@ from typing import Any
 from placet.agent import FunctionToolResult, ToolsToFinalOutputResult
 from placet.codec import Json, NotPlain, plain
 from placet.core.state import Call
-from placet.errors import MaxTurnsExceeded, PlacetError, UserError
+from placet.errors import MaxTurnsExceeded, PlacetError, StoreError, UserError
 from placet.events import RunCancelled, RunEnded, RunStopped, TurnJudged
 from placet.items import final_text
 from placet.runtime.execute import close_calls
@@ -111,7 +111,12 @@ async def cancel_run(frame: Frame) -> None:
 
 
 def note_stop(frame: Frame, error: Exception) -> None:
-    """Write down what stopped the drive. Foreign messages may hold what nobody wants stored: the type does."""
+    """Write down what stopped the drive. Foreign messages may hold what nobody wants stored: the type does.
+
+    A store that could not do its work stops nothing: it comes back, and then whoever looks next goes on.
+    """
+    if type(error) is StoreError:
+        return
     if not frame.path and not frame.journal.is_broken and not frame.run.has_ended and frame.run.started:
         code = error.code if isinstance(error, PlacetError) else "error"
         frame.note(RunStopped(code, str(error) if isinstance(error, PlacetError) else type(error).__name__))

@@ -31,6 +31,7 @@ from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.gating import digest_now, digest_of_asking, hold, judge_again
 from placet.runtime.guarding import Tripped, judge_call, judge_result
 from placet.runtime.handing_over import hand_over
+from placet.runtime.holding import hold_on
 from placet.runtime.journal import Overtaken
 from placet.runtime.nested import run_nested
 from placet.runtime.output import as_tool_output
@@ -132,12 +133,8 @@ async def _not_held(frame: Frame, calls: list[Call]) -> list[Call]:
     holds = await frame.journal.store.holds()
     if not holds:
         return calls
-    stopped = {(hold.kind, hold.name) for hold in holds}
     agent = frame.run.response_agent
-    if ("run", frame.run_id) in stopped or ("agent", agent) in stopped:
-        held = calls
-    else:
-        held = [call for call in calls if ("tool", call.name) in stopped or ("tool", f"{agent}.{call.name}") in stopped]
+    held = [call for call in calls if hold_on(holds, frame.run_id, agent, call.name) is not None]
     frame.set_aside.update(call.id for call in held)
     return [call for call in calls if call not in held]
 

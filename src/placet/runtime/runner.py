@@ -210,8 +210,10 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
             error.state = state
         raise
     finally:
-        await tenure.end()
-        del driver  # the lease lives as long as this name does, also where a traceback keeps the frame
+        try:
+            await tenure.end()
+        finally:  # the lease lives as long as this name does: it must go even where a traceback keeps this frame
+            del driver
 
 
 async def _driven(
@@ -257,8 +259,16 @@ class _Tenure:
         if self._lease is None:
             return
         lease, self._lease = self._lease, None
+        releasing = asyncio.ensure_future(self._store.release(lease, sys.maxsize))
+        releasing.add_done_callback(_heard)
         with contextlib.suppress(asyncio.CancelledError):  # the release goes on; the error in flight is the one to tell
-            await asyncio.shield(self._store.release(lease, sys.maxsize))
+            await asyncio.shield(releasing)
+
+
+def _heard(releasing: asyncio.Future[bool]) -> None:
+    """A release that fails when nobody waits for it any more: the lease ends by itself, asyncio need not complain."""
+    if not releasing.cancelled():
+        releasing.exception()
 
 
 async def _save_context(frame: Frame, order: Order) -> None:

@@ -1,0 +1,39 @@
+"""Holds: what an operator keeps from starting, in a run that is driven and in one that somebody looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from placet.core.next_step import WaitForPeople, next_step
+from placet.core.state import RunFold
+from placet.core.table import RUNNABLE
+from placet.ports import Hold
+
+
+def hold_on(holds: Sequence[Hold], run_id: str, agent: str, tool: str) -> Hold | None:
+    """The hold that keeps this call from starting: on its run, its agent, its tool, or its agent's tool."""
+    names = {"run": (run_id,), "agent": (agent,), "tool": (tool, f"{agent}.{tool}")}
+    return next((hold for hold in holds if hold.name in names[hold.kind]), None)
+
+
+def held_back(run: RunFold, run_id: str, holds: Sequence[Hold]) -> list[Hold]:
+    """The holds for which the run waits, if nothing else in it can go on; else none."""
+    found: dict[str, Hold] = {}
+    for member in run.family():
+        for call in member.calls.values():
+            hold = hold_on(holds, run_id, member.response_agent, call.name)
+            if hold is not None and call.status in RUNNABLE:
+                found[call.id] = hold
+    if not found or not isinstance(next_step(run, set_aside=found.keys()), WaitForPeople):
+        return []
+    return list({(hold.kind, hold.name): hold for hold in found.values()}.values())
+
+
+def spoken_holds(holds: Sequence[Hold]) -> str | None:
+    """Why a run does not go on, for people."""
+    words = (
+        f"{hold.kind} {hold.name} is held by {hold.by or 'somebody unnamed'}"
+        + (f": {hold.reason}" if hold.reason else "")
+        for hold in holds
+    )
+    return "; ".join(words) or None
