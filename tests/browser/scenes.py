@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +109,9 @@ class Reviewer:
         return page
 
     async def leave(self) -> None:
-        for context in self._contexts:
-            await context.close()
+        async with asyncio.timeout(PATIENCE / 1000):
+            for context in self._contexts:
+                await context.close()
 
 
 async def sit_down(page: Page, path: str = "/inbox") -> None:

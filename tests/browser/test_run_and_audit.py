@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+import zlib
+from pathlib import Path
+
 import pytest
 from playwright.async_api import expect
 
@@ -75,7 +79,7 @@ async def test_filters_stay_in_the_address_and_survive_a_reload(desk: RunningDes
 
 
 async def test_the_audit_tells_who_decided_what_and_finds_a_log_that_was_altered(
-    desk: RunningDesk, arrive: Reviewer
+    desk: RunningDesk, arrive: Reviewer, tmp_path: Path
 ) -> None:
     await desk.waiting_run()
     first, second = await desk.desk.pending()
@@ -92,19 +96,15 @@ async def test_the_audit_tells_who_decided_what_and_finds_a_log_that_was_altered
     await expect(page.locator(".table tbody tr")).to_have_count(1)
     await expect(page.locator(".table tbody tr")).to_contain_text("checked")
     await picture(page, "audit")
-    await alter(desk, first.run_id)
+    alter(tmp_path / "placet.db", first.run_id)
     await page.reload()
 
     await expect(page.get_by_role("alert")).to_contain_text("1 of the logs behind this page is not what it was")
 
 
-async def alter(desk: RunningDesk, run_id: str) -> None:
+def alter(file: Path, run_id: str) -> None:
     """Change one line of a stored log, as somebody with a hold of the file could, checksum included."""
-    import sqlite3
-    import zlib
-
-    path = desk.desk.store.path  # type: ignore[attr-defined]
-    with sqlite3.connect(path) as db:
+    with sqlite3.connect(file) as db:
         (number,) = db.execute("SELECT number FROM placet_runs WHERE id = ?", (run_id,)).fetchone()
         (text,) = db.execute("SELECT text FROM placet_lines WHERE run = ? AND position = 0", (number,)).fetchone()
         other = text.replace(b"A customer", b"Some people")
