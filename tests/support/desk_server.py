@@ -1,7 +1,7 @@
 """A real desk on the web for tests: uvicorn on a loopback port, a real store, runs that wait.
 
     async with running_desk(tmp_path) as server:        # an SQLite file in tmp_path; url=… for another store
-        ana = await server.person("ana", "reviewer")      # a user with a password and a token
+        ana = await server.person("ana", "reviewer")      # a user with a token
         response = await ana.get("/v1/approvals")         # an HTTP client with ana's token
         cookie = await server.session("ana")              # («placet_session», value) for a browser
         run = await server.waiting_run()                  # a run of «Support» that waits with two refunds
@@ -119,10 +119,16 @@ class RunningDesk:
         return client
 
     async def person(
-        self, name: str, role: Role = "reviewer", *, decides: tuple[Scope, ...] = EVERYTHING
+        self,
+        name: str,
+        role: Role = "reviewer",
+        *,
+        decides: tuple[Scope, ...] = EVERYTHING,
+        can_log_in: bool = False,
     ) -> httpx2.AsyncClient:
-        """A new user with a password, and an HTTP client that shows their token."""
-        await self.web.accounts.add_user(name, role, decides=decides, password=PASSWORD)
+        """A new user (with PASSWORD if `can_log_in`), and an HTTP client that shows their token."""
+        password = PASSWORD if can_log_in else None
+        await self.web.accounts.add_user(name, role, decides=decides, password=password)
         token, _ = await self.web.accounts.add_token(name, "tests")
         return self.client(token)
 

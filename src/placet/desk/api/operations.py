@@ -131,9 +131,13 @@ def read_query(request: Request, kind: type[msgspec.Struct]) -> msgspec.Struct:
         if value:
             given[name] = value
     try:
-        return msgspec.convert(given, kind, strict=False)
+        found = msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise refused("query", [field_problem(error)]) from error
+    for name, value in given.items():  # msgspec takes the text «null» for none, where there may be none
+        if getattr(found, name) is None:
+            raise refused("query", [FieldProblem(field=name, message=f"{value!r} is no value")])
+    return found
 
 
 def read_body(request: Request, kind: type[msgspec.Struct], raw: bytes) -> msgspec.Struct:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from placet.core.log import read_lines
 from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
-from placet.desk.pages.arguments import ArgumentTable, argument_table
+from placet.desk.pages.arguments import ArgumentTable, argument_table, in_one_line
 from placet.desk.pages.history import CallTale, RunTale, Step, Teller, lead_up
+from placet.desk.pages.rendering import Notice, link
 from placet.desk.pages.words import json_text, shortened
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import why_not_decide
@@ -156,3 +157,14 @@ def find_call(tale: RunTale, call: str) -> CallTale | None:
         found = run.find("/".join(parts[: depth + 1])) if run is not None else None
         run = found.child if found is not None else None
     return found
+
+
+def notice_of(done: DeskRequest) -> Notice:
+    """What has just become of a request."""
+    said = STATUS_WORD[done.status]
+    return Notice(
+        f"{said}: {done.tool}, {shortened(in_one_line(done.arguments), 70)}",
+        "bad" if done.status == "closed" else "good",
+        link("/inbox", open=done.id),
+        "Show",
+    )

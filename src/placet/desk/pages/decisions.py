@@ -12,10 +12,10 @@ from starlette.responses import RedirectResponse, Response
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import in_one_line
 from placet.desk.pages.asking import Form, filters_of_text, form_of
-from placet.desk.pages.cards import STATUS_WORD, Card, card_of
+from placet.desk.pages.cards import STATUS_WORD, Card, card_of, notice_of
 from placet.desk.pages.inbox import list_context, onto
 from placet.desk.pages.panels import always_of, fill_edit, original_arguments, panel_of, read_edit, values_of
-from placet.desk.pages.rendering import Notice, is_partial, link, render, show
+from placet.desk.pages.rendering import is_partial, link, render, show
 from placet.desk.pages.words import counted, json_text, shortened
 from placet.desk.web.context import Web, actor_of, web_of
 from placet.desk.web.deciding import Word, decide, request_or_404, why_not_decide
@@ -164,16 +164,6 @@ async def _with_list(request: Request, body: str, context: dict[str, Any], addre
     """A part of the page for the card's place, and with it the list and a message for theirs."""
     parts = render(request, "_parts.html", context)
     return Response(body + parts, 200, {"HX-Push-Url": address}, "text/html")
-
-
-def notice_of(done: DeskRequest) -> Notice:
-    said = STATUS_WORD[done.status]
-    return Notice(
-        f"{said}: {done.tool}, {shortened(in_one_line(done.arguments), 70)}",
-        "bad" if done.status == "closed" else "good",
-        link("/inbox", open=done.id),
-        "Show",
-    )
 
 
 # -- several ----------------------------------------------------------------------------------------------------------

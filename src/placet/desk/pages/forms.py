@@ -106,7 +106,7 @@ class FormBuilder:
     def _field(self, label: str, schema: object, place: str, value: object, depth: int, optional: bool) -> Field:
         shape = shape_of(schema, self._root)
         made = Field(place, label, shape.kind, nullable=shape.nullable, optional=optional)
-        made.hint = str(shape.schema.get("description") or shape.schema.get("title") or "")
+        made.hint = str(shape.schema.get("description") or "")
         made.is_left_out = value is MISSING
         made.is_null = value is None and shape.nullable
         made.problem = self._problems.get(place, "")

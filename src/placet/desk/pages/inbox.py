@@ -13,7 +13,7 @@ from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import in_one_line
 from placet.desk.pages.asking import STATUSES, Filters, filters_of
-from placet.desk.pages.cards import STATUS_WORD, Card, card_of
+from placet.desk.pages.cards import STATUS_WORD, Card, card_of, notice_of
 from placet.desk.pages.panels import Panel, panel_of
 from placet.desk.pages.rendering import is_partial, link, show
 from placet.desk.pages.words import json_text
@@ -108,10 +108,13 @@ async def inbox(request: Request) -> Response:
     web, actor = web_of(request), actor_of(request)
     given = request.query_params
     filters, cursor = filters_of(given), given.get("cursor") or None
-    context = await list_context(request, filters, cursor, given.get("open", ""))
+    sequence = await web.desk.store.latest_sequence()  # before anything is read: what happens from here on is heard
+    context = await list_context(request, filters, cursor, given.get("open", "")) | {"sequence": sequence}
     if given.get("open"):
         context |= await card_context(web, actor, given["open"], given.get("do", ""), given.get("as") == "json")
-    elif not context["requests"] and not filters.is_set:
+    if given.get("done"):
+        context["notice"] = notice_of(await request_or_404(web, given["done"]))
+    if not context["card"] and not context["requests"] and not filters.is_set:
         context["is_fresh"] = not (await web.desk.runs(limit=1)).rows
     return show(request, "inbox.html", context)
 

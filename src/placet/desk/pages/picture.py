@@ -21,7 +21,7 @@ TOP = 34
 MAX_ROWS = 150
 LONG = 60.0
 """Seconds: a stretch of the axis that stands for more than this is marked as compressed."""
-WIDEST, NARROWEST = 1500.0, 520.0
+WIDEST, NARROWEST = 1500.0, 780.0
 
 Look: TypeAlias = Literal["turn", "wait", "doubt", "run", "bad", "nested", "asking"]
 VERDICT_SIGN = {"approve": "✓", "reject": "✕", "edit": "✎", "respond": "↩"}
@@ -96,9 +96,7 @@ class Axis:
         self.times = sorted(set(times))
         gaps = [_room(after - before) for before, after in self._pairs()]
         total = sum(gaps) or 1.0
-        scale = min(max(NARROWEST / total, 1.0), 3.0) if total < NARROWEST else max(WIDEST / total, 0.4)
-        if total <= WIDEST and total >= NARROWEST:
-            scale = 1.0
+        scale = min(NARROWEST / total, 4.0) if total < NARROWEST else max(min(WIDEST / total, 1.0), 0.4)
         self.places = [0.0]
         for gap in gaps:
             self.places.append(self.places[-1] + gap * scale)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
@@ -18,7 +19,6 @@ from starlette.responses import HTMLResponse
 from placet import events
 from placet.desk.pages import words
 from placet.desk.web.context import actor_or_none, csrf_of, web_of
-from placet.desk.web.feed import kind_of
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -96,8 +96,9 @@ def link(path: str, query: Mapping[str, str] | None = None, /, **more: str | Non
 
 @cache
 def live_names() -> str:
-    """The names of all events that a stream may bring."""
-    return " ".join(sorted(kind_of(each) for each in events.Fact.__subclasses__()))  # type: ignore[arg-type]
+    """The names of all events that a stream may bring: those of the facts, as the feed writes them."""
+    names = (each.__name__ for each in get_args(events.PlainFact))
+    return " ".join(re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower() for name in names)
 
 
 def render(request: Request, template: str, context: Mapping[str, Any]) -> str:
@@ -108,7 +109,7 @@ def render(request: Request, template: str, context: Mapping[str, Any]) -> str:
         "now": web.clock.now(),
         "page": "",
         "notice": None,
-        "live_url": "/v1/events",
+        "live_url": link("/v1/events", after=_text(context.get("sequence"))),
         "live_names": live_names(),
         "has_people": not web.settings.is_open,
         "csrf_field": lambda: field,
@@ -116,6 +117,10 @@ def render(request: Request, template: str, context: Mapping[str, Any]) -> str:
         **context,
     }
     return environment().get_template(template).render(given)
+
+
+def _text(number: object) -> str | None:
+    return None if number is None else str(number)
 
 
 def show(

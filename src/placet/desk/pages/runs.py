@@ -107,6 +107,7 @@ async def run_live(request: Request) -> Response:
 
 async def run_context(request: Request) -> dict[str, Any]:
     web, actor = web_of(request), actor_of(request)
+    sequence = await web.desk.store.latest_sequence()  # before anything is read: what happens from here on is heard
     run = await run_or_404(web, request.path_params["run_id"])
     log, records, trouble = await _log(web, run.id)
     tale = Teller().read(records)
@@ -129,6 +130,7 @@ async def run_context(request: Request) -> dict[str, Any]:
         "trouble": trouble,
         "output": output_text(run.final_output),
         "may_act": actor.may("reviewer"),
+        "sequence": sequence,
     }
 
 

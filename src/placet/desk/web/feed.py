@@ -24,6 +24,7 @@ logger = logging.getLogger("placet.desk")
 
 RETRY_SECONDS = 1.0
 """How long the reader waits when the store is away."""
+NEWS_SECONDS = 5.0
 CATCH_UP = 200
 """Entries that are read at once for a listener who was away."""
 
@@ -69,6 +70,8 @@ class Feed:
         self._settings = settings
         self._listeners: set[Listener] = set()
         self._reader: asyncio.Task[None] | None = None
+        self._is_reading = asyncio.Event()
+        """The reader knows where the feed stands: nothing from now on is missed."""
         self.dropped = 0
         self.is_closed = False
 
@@ -83,6 +86,7 @@ class Feed:
     async def close(self) -> None:
         """End all streams, and the reader."""
         self.is_closed = True
+        self._is_reading.set()
         for listener in self._listeners:
             listener.end()
         if self._reader is not None:
@@ -94,10 +98,11 @@ class Feed:
     async def stream(self, after: int | None, run_id: str | None = None) -> AsyncIterator[bytes]:
         """Text for an event stream: what happened after a sequence number, then whatever happens; heartbeats."""
         listener = Listener(self._settings.listener_backlog)
-        if self._reader is None and not self.is_closed:
-            self._reader = asyncio.create_task(self._read(await self._store.latest_sequence()))
+        if self._reader is None and not self.is_closed:  # no await in between: there is one
+            self._reader = asyncio.create_task(self._read())
         self._listeners.add(listener)
         try:
+            await self._is_reading.wait()
             yield b"retry: 2000\n: placet\n\n"
             seen = -1
             if after is not None:
@@ -128,19 +133,26 @@ class Feed:
             if news.sequence > seen and run_id in (None, news.run_id):
                 yield news.text
 
-    async def _read(self, seen: int) -> None:
+    async def _read(self) -> None:
+        seen: int | None = None
         while True:
             try:
-                entries = await self._store.feed(seen)
-                if not entries:
-                    await self._store.wait_for_news(seen, 5.0)
+                seen = await self._read_on(seen)
+                self._is_reading.set()
             except PlacetError as error:  # the store is away: it may come back
                 logger.warning("feed interrupted", extra={"action": "feed_interrupted", "error": str(error)})
                 await asyncio.sleep(RETRY_SECONDS)
-                continue
-            for entry in entries:
-                seen = entry.sequence
-                self._tell(entry)
+
+    async def _read_on(self, seen: int | None) -> int:
+        """Tell what has happened after this place, or wait until something does; how far that was."""
+        if seen is None:
+            return await self._store.latest_sequence()
+        entries = await self._store.feed(seen)
+        if not entries:
+            await self._store.wait_for_news(seen, NEWS_SECONDS)
+        for entry in entries:
+            self._tell(entry)
+        return entries[-1].sequence if entries else seen
 
     def _tell(self, entry: FeedEntry) -> None:
         if not self._listeners:

@@ -62,20 +62,23 @@
 
   // -- live -------------------------------------------------------------------------------------------------------
 
-  let listDue = 0;
-  let statusDue = 0;
-  const TELLING = /"(hold|doubt|decide|revoke|end|final|stop|cancelled|escalate|start)"/;
+  let listDue = false;
+  const CHANGES_LISTS = /^(call_held|call_in_doubt|call_ended|decision_made|decision_revoked|question_escalated|run_ended|run_cancelled)$/;
+  const timers = {};
+  const latest = {};
 
-  function later(name, wait, action) {
-    if (later[name]) return;
-    later[name] = setTimeout(() => { later[name] = 0; action(); }, wait);
+  // Once soon, and then at most once in a while, however much happens.
+  function later(name, wait, pause, action) {
+    if (timers[name]) return;
+    const due = Math.max(wait, (latest[name] || 0) + pause - Date.now());
+    timers[name] = setTimeout(() => { timers[name] = 0; latest[name] = Date.now(); action(); }, due);
   }
 
   function refreshList() {
     const list = $('#list');
     if (!list) return;
-    if (document.hidden) { listDue = 1; return; }
-    listDue = 0;
+    if (document.hidden) { listDue = true; return; }
+    listDue = false;
     htmx.ajax('GET', withOpen(list.dataset.refresh), { target: '#list', swap: 'outerMorph' });
   }
 
@@ -98,11 +101,11 @@
 
   function heard(event) {
     const text = event.data || '';
-    if ($('#list')) later('list', 250, refreshList);
+    if ($('#list') && CHANGES_LISTS.test(event.type)) later('list', 150, 1000, refreshList);
     const status = $('#card-status');
-    if (status && text.includes(status.dataset.run)) later('status', 120, refreshStatus);
+    if (status && text.includes(status.dataset.run)) later('status', 100, 300, refreshStatus);
     const run = $('[data-run-refresh]');
-    if (run && text.includes(run.dataset.runId)) later('run', 350, refreshRun);
+    if (run && text.includes(run.dataset.runId)) later('run', 200, 800, refreshRun);
   }
 
   function live(state, word) {
@@ -123,7 +126,6 @@
       wasLost = false;
     };
     source.onerror = () => { wasLost = true; live('lost', 'reconnecting'); };
-    source.onmessage = heard;
     for (const name of (body.dataset.liveNames || '').split(' ').filter(Boolean)) source.addEventListener(name, heard);
     addEventListener('pagehide', () => source.close());
     addEventListener('pageshow', (event) => { if (event.persisted) location.reload(); });
@@ -183,7 +185,7 @@
     const picked = picks().filter((each) => each.checked);
     bulk.dataset.picked = picked.length;
     say($('[data-picked-count]', bulk), picked.length ? `${picked.length} selected` : 'Select');
-    say($('[data-picked-word]', bulk), picked.length ? '' : 'several to decide together');
+    say($('[data-picked-word]', bulk), picked.length ? '' : 'several');
     $('[data-pick-alike]', bulk).hidden = !picked.length;
     $('[data-pick-none]', bulk).hidden = !picked.length;
   }
@@ -328,7 +330,7 @@
     showPicked();
     for (const each of all('.toast')) fade(each);
     if (!isCard) return;
-    freshUntil = Date.now() + FRESH;
+    if (ctx.sourceElement && ctx.sourceElement.matches('[data-decide]')) freshUntil = Date.now() + FRESH;
     const pane = $('.card-pane');
     pane.scrollTop = 0;
     const title = $('#card-title');

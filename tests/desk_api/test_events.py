@@ -1,0 +1,204 @@
+"""Live events: everything that happens, once for each listener, from where it left off; slow ones are let go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from placet.desk.web.feed import Feed
+from placet.desk.web.settings import WebSettings
+from tests.desk_api.scenes import decide, problem, two_refunds
+from tests.support.desk_server import RunningDesk, running_desk
+
+PATIENCE = 15
+
+
+async def messages(answer: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
+    """The messages of an event stream: `event`, `id` (if it has one) and the data."""
+    found: dict[str, Any] = {}
+    async for line in answer.aiter_lines():
+        name, _, value = line.partition(": ")
+        if not line and "data" in found:
+            yield {**json.loads(found["data"]), "event": found["event"], "id": found.get("id")}
+        if not line:
+            found = {}
+        elif name in ("event", "id", "data"):
+            found[name] = value
+
+
+@contextlib.asynccontextmanager
+async def listening(client: httpx2.AsyncClient, **options: Any) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    async with client.stream("GET", "/v1/events", **options) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield messages(answer)
+
+
+async def until(stream: AsyncIterator[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    found = []
+    async with asyncio.timeout(PATIENCE):
+        async for message in stream:
+            found.append(message)
+            if message["event"] == kind:
+                return found
+    raise AssertionError(f"the stream ended before {kind}: {[each['event'] for each in found]}")
+
+
+def place_of(event: dict[str, Any]) -> tuple[int, int]:
+    return event["sequence"], event["index"]
+
+
+async def test_what_happens_is_told_live_without_arguments_or_outputs(any_server: RunningDesk) -> None:
+    ana = await any_server.person("ana")
+    async with listening(ana) as stream:
+        run_id, (first, _) = await two_refunds(any_server)
+        asked = await until(stream, "call_held")
+        await decide(ana, first.id, "approve", reason="checked")
+        decided = await until(stream, "decision_made")
+
+    assert {each["run_id"] for each in asked} == {run_id}
+    assert asked[0]["event"] == "run_started"
+    assert asked[-1]["call"] == "1.1"
+    assert (decided[-1]["verdict"], decided[-1]["by"], decided[-1]["reason"]) == ("approve", "ana", "checked")
+    told = json.dumps([*asked, *decided])
+    assert "1042" not in told
+    assert "4900" not in told
+
+
+async def test_whoever_comes_back_with_the_last_id_misses_nothing(any_server: RunningDesk) -> None:
+    ana = await any_server.person("ana")
+    async with listening(ana, params={"after": 0}) as stream:
+        first_run, _ = await two_refunds(any_server)
+        seen = await until(stream, "call_held")
+    last = next(each["id"] for each in reversed(seen) if each["id"] is not None)
+    second_run, _ = await two_refunds(any_server)
+    async with listening(ana, headers={"Last-Event-ID": last}) as stream:
+        missed = await until(stream, "run_started")
+        more = await until(stream, "call_held")
+    end = (more[-1]["sequence"], more[-1]["index"])
+    whole: list[tuple[int, int]] = []
+    async with listening(ana, params={"after": 0}) as stream, asyncio.timeout(PATIENCE):
+        while end not in whole:
+            whole.append(place_of(await anext(stream)))
+
+    assert seen[0]["run_id"] == first_run
+    assert missed[-1]["run_id"] == second_run
+    assert more[-1]["run_id"] == second_run
+    assert whole == sorted({place_of(each) for each in (*seen, *missed, *more)})
+
+
+async def test_the_events_of_one_append_share_an_id_that_the_last_of_them_carries(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    await two_refunds(server)
+    async with listening(ana, params={"after": 0}) as stream:
+        seen = await until(stream, "call_held")
+        seen.append(await anext(stream))
+
+    by_sequence: dict[int, list[Any]] = {}
+    for each in seen:
+        by_sequence.setdefault(each["sequence"], []).append(each["id"])
+    together = [ids for ids in by_sequence.values() if len(ids) > 1]
+    assert together
+    assert all(ids[:-1] == [None] * (len(ids) - 1) for ids in together)
+
+
+async def test_a_listener_can_follow_one_run(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    wanted, _ = await two_refunds(server)
+    await two_refunds(server)
+    async with listening(ana, params={"after": 0, "run_id": wanted}) as stream:
+        await until(stream, "call_held")
+        _, (first, _) = await two_refunds(server)
+        await decide(ana, first.id, "approve")
+        (mine, *_) = await server.desk.pending(run_id=wanted)
+        await decide(ana, mine.id, "approve")
+        seen = await until(stream, "decision_made")
+
+    assert {each["run_id"] for each in seen} == {wanted}
+
+
+async def test_a_last_id_that_is_none_is_refused(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+
+    for value in ("x", "-1", "1.5", "9" * 30):
+        problem(await ana.get("/v1/events", headers={"Last-Event-ID": value}), 422, "invalid_request")
+
+
+async def test_there_are_heartbeats_and_as_many_listeners_as_are_allowed(tmp_path: Path) -> None:
+    settings = WebSettings(heartbeat_seconds=0.05, max_listeners=1, requests_per_second=1e6, burst=10**6)
+    async with running_desk(tmp_path, settings=settings) as server:
+        ana = await server.person("ana")
+        async with ana.stream("GET", "/v1/events") as answer:
+            lines = answer.aiter_lines()
+            async with asyncio.timeout(PATIENCE):
+                beats = [line async for line in _some(lines, ": still here", 2)]
+            full = await ana.get("/v1/events")
+
+    assert len(beats) == 2
+    problem(full, 503, "too_many_listeners")
+
+
+async def _some(lines: AsyncIterator[str], wanted: str, count: int) -> AsyncIterator[str]:
+    async for line in lines:
+        if line == wanted:
+            yield line
+            count -= 1
+            if count == 0:
+                return
+
+
+async def test_a_listener_that_does_not_keep_up_is_dropped_and_the_others_are_not(server: RunningDesk) -> None:
+    settings = WebSettings(listener_backlog=2)
+    feed = Feed(server.desk.store, settings)
+    slow, quick = feed.stream(None), feed.stream(None)
+    await anext(slow)
+    await anext(quick)
+
+    async def keep_up() -> list[bytes]:
+        return [await anext(quick) for _ in range(4)]
+
+    keeping = asyncio.create_task(keep_up())
+    await two_refunds(server)
+    async with asyncio.timeout(PATIENCE):
+        kept = await keeping  # all of them were offered to both
+        rest = [text async for text in slow]
+    await feed.close()
+
+    assert feed.dropped == 1
+    assert rest == kept[:2]
+
+
+async def test_ending_the_server_ends_the_streams(tmp_path: Path) -> None:
+    async with running_desk(tmp_path) as server:
+        ana = await server.person("ana")
+        async with listening(ana) as stream:
+            await two_refunds(server)
+            await until(stream, "call_held")
+            server.server.should_exit = True
+            async with asyncio.timeout(PATIENCE):
+                async for _ in stream:
+                    pass
+
+    assert server.web.feed.listeners == 0
+
+
+async def test_many_listeners_cost_one_reader(server: RunningDesk) -> None:
+    streams = [server.web.feed.stream(None) for _ in range(200)]
+    await asyncio.gather(*(anext(stream) for stream in streams))
+    readers = [task for task in asyncio.all_tasks() if "Feed._read" in repr(task.get_coro())]
+    waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
+    await server.waiting_run()
+    async with asyncio.timeout(PATIENCE):
+        texts = await asyncio.gather(*waiting)
+    for stream in streams:
+        await stream.aclose()
+
+    assert len(readers) == 1
+    assert len(set(texts)) == 1
+    assert all(text is texts[0] for text in texts)
