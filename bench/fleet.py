@@ -49,7 +49,7 @@ class Sizes:
     workers: tuple[int, ...]
 
 
-WHOLE = Sizes(runs=600, jobs=3000, decisions=200, waiting=100_000, workers=(1, 2, 4))
+WHOLE = Sizes(runs=500, jobs=1500, decisions=150, waiting=100_000, workers=(1, 2, 4))
 QUICK = Sizes(runs=20, jobs=50, decisions=5, waiting=200, workers=(1, 2))
 
 
