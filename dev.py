@@ -5,7 +5,7 @@
     python3 dev.py test -k WORDS   with arguments for pytest: only pytest, with these arguments
     python3 dev.py lint [--fix]    ruff: rules and formatting (--fix repairs what it can)
     python3 dev.py types [...]     mypy, strict
-    python3 dev.py bench [...]     the benchmark, bench/run.py
+    python3 dev.py bench [...]     the benchmark, bench/run.py; `bench fleet`: workers on PostgreSQL, bench/fleet.py
     python3 dev.py soak [...]      ten minutes of a fleet to which everything happens that can (--minutes, --seed)
     python3 dev.py live [...]      try the real model services whose keys are set; says what it skips
     python3 dev.py mutants [...]   take out each guard of tests/guards/guards.toml and expect a test to fail
@@ -310,6 +310,8 @@ def types(arguments: list[str]) -> int:
 def bench(arguments: list[str]) -> int:
     if not (ROOT / "bench" / "run.py").exists():
         raise Stop("bench/run.py is missing: restore it from the repository and run the command again.")
+    if arguments[:1] == ["fleet"]:
+        return become("bench/fleet.py", *arguments[1:])
     return become("bench/run.py", *arguments)
 
 
