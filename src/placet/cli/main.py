@@ -28,11 +28,24 @@ class Command:
 COMMANDS = (
     Command("demo", "placet.cli.demo", "agents work and pause; you decide, and the runs go on"),
     Command("serve", "placet.cli.serve", "the desk on the web: API, inbox, and the engine"),
+    Command("run", "placet.cli.run", "start a run and drive it here, until it ends or waits"),
+    Command("runs", "placet.cli.runs", "list runs; start, cancel and resume them"),
+    Command("pending", "placet.cli.pending", "what waits for a person"),
+    Command("show", "placet.cli.show", "all of a request, or the picture of a run"),
+    Command("approve", "placet.cli.approve", "say yes"),
+    Command("reject", "placet.cli.reject", "say no, with a message for the model"),
+    Command("edit", "placet.cli.edit", "say yes, with other arguments"),
+    Command("respond", "placet.cli.respond", "answer in the tool's place"),
+    Command("watch", "placet.cli.watch", "what happens, while it happens"),
+    Command("grants", "placet.cli.grants", "standing decisions, and what is held back"),
+    Command("users", "placet.cli.users", "who may use a desk, and what they may decide"),
+    Command("tokens", "placet.cli.tokens", "keys for programs that use a desk"),
     Command("doctor", "placet.cli.doctor", "which waiting runs cannot go on with today's code"),
     Command("audit", "placet.cli.audit", "who did what, and whether the logs are whole"),
     Command("worker", "placet.cli.worker", "drive runs out of a PostgreSQL that many share"),
     Command("top", "placet.cli.top", "a fleet at a glance: workers, runs, what has waited longest"),
     Command("migrate", "placet.cli.migrate", "create a store's schema, or bring it up to date"),
+    Command("completion", "placet.cli.completion", "a script with which your shell completes all this"),
 )
 
 DESCRIPTION = """\
@@ -64,7 +77,7 @@ class _HelpFormat(argparse.RawDescriptionHelpFormatter):
 
 
 def _root_parser() -> argparse.ArgumentParser:
-    listed = "\n".join(f"  {command.name:<8} {command.summary}" for command in COMMANDS)
+    listed = "\n".join(f"  {command.name:<10} {command.summary}" for command in COMMANDS)
     parser = argparse.ArgumentParser(
         prog="placet",
         usage="placet [--version] [--help] COMMAND …",
@@ -77,7 +90,7 @@ def _root_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command_parser(command: Command, module: CommandModule) -> argparse.ArgumentParser:
+def command_parser(command: Command, module: CommandModule) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"placet {command.name}",
         usage=f"placet {command.name} [OPTION …]",
@@ -101,7 +114,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
             root.parse_args([name])  # --help and --version end here, and what is unknown too
         raise WrongUsage(f"there is no command {name!r}: «placet --help» lists them.")
     module: CommandModule = importlib.import_module(command.module)
-    return module.run(_command_parser(command, module).parse_args(rest))
+    return module.run(command_parser(command, module).parse_args(rest))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,22 @@
+"""`placet approve ID …`: say yes; what runs is exactly what was shown."""
+
+from __future__ import annotations
+
+import argparse
+
+from placet.cli.words import add_always, add_request, say
+
+DESCRIPTION = """\
+Approves requests: what runs is what «placet show» shows. Of a call that is in
+doubt it means: run it again.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    add_request(parser, several=True)
+    add_always(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    return say(options, lambda _request: {"decision": "approve"})

@@ -1,0 +1,118 @@
+"""`placet grants` and what operators hold: standing decisions, and what must not start."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from placet.cli.asking import Client, add_desk, client_of, part
+from placet.cli.exit_codes import OK, WrongUsage
+from placet.cli.loading import add_json
+from placet.cli.tables import Cell, ago, table
+from placet.cli.terminal import this_terminal
+from placet.codec import JsonObject
+
+DESCRIPTION = """\
+placet grants                 lists standing decisions
+placet grants add AGENT TOOL  makes one: calls of this tool by this agent are
+                              approved (with --reject: rejected) from now on
+placet grants revoke ID       takes one back; what it decided stays decided
+placet grants holds           lists what operators hold back
+placet grants hold KIND NAME  holds a run, an agent or a tool: nothing that it
+                              covers starts, approved or not
+placet grants lift KIND NAME  lifts a hold
+"""
+_ACTIONS = ("list", "add", "revoke", "holds", "hold", "lift")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list", metavar="|".join(_ACTIONS))
+    parser.add_argument("words", nargs="*", metavar="…", help="what the action is about")
+    parser.add_argument("--reject", action="store_true", help="for add: a standing no")
+    parser.add_argument("--arguments", metavar="JSON", help="for add: only calls with exactly these values")
+    parser.add_argument("--uses", type=int, metavar="N", help="for add: so many times")
+    parser.add_argument("--until", metavar="TIME", help="for add: until then (ISO 8601, with a time zone)")
+    parser.add_argument("--reason", metavar="TEXT", help="why, for the record")
+    add_desk(parser, with_agents=True)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    with client_of(options) as client:
+        match options.action, options.words:
+            case "list", []:
+                return _list_grants(client, options)
+            case "add", [agent, tool]:
+                return _tell(options, client.ask("POST", "/v1/grants", None, _grant(options, agent, tool)), "made")
+            case "revoke", [grant_id]:
+                client.ask("DELETE", f"/v1/grants/{part(grant_id)}")
+                return _tell(options, {"id": grant_id}, "revoked")
+            case "holds", []:
+                return _list_holds(client, options)
+            case "hold", [kind, name]:
+                body = {"kind": kind, "name": name} | ({} if options.reason is None else {"reason": options.reason})
+                client.ask("POST", "/v1/holds", None, body)
+                return _tell(options, {"kind": kind, "name": name}, "held")
+            case "lift", [kind, name]:
+                client.ask("DELETE", "/v1/holds", {"kind": kind, "name": name})
+                return _tell(options, {"kind": kind, "name": name}, "lifted")
+            case _:
+                raise WrongUsage("«placet grants --help» says which words each action takes.")
+
+
+def _grant(options: argparse.Namespace, agent: str, tool: str) -> JsonObject:
+    found: JsonObject = {"agent": agent, "tool": tool, "decision": "reject" if options.reject else "approve"}
+    if options.arguments is not None:
+        try:
+            found["arguments"] = json.loads(options.arguments)
+        except ValueError as error:
+            raise WrongUsage(f"--arguments is not JSON: {error}.") from error
+    given = {"uses": options.uses, "until": options.until, "reason": options.reason}
+    return {**found, **{name: value for name, value in given.items() if value is not None}}
+
+
+def _list_grants(client: Client, options: argparse.Namespace) -> int:
+    head = ["grant", "decision", "agent", "tool", "by", "age", "bounds"]
+    rows = client.ask("GET", "/v1/grants")["data"]
+    return _list(options, rows, head, _grant_row, "No standing decisions.")
+
+
+def _grant_row(found: JsonObject) -> list[Cell | str]:
+    bounds = [
+        f"only {json.dumps(found['arguments'])}" if found.get("arguments") else "",
+        f"{found['uses']} uses" if found.get("uses") else "",
+        f"until {found['until']}" if found.get("until") else "",
+    ]
+    verdict = str(found["decision"])
+    tool = str(found["tool"]).rpartition(":")[2]
+    words = ", ".join(filter(None, bounds)) or "any arguments, no end"
+    styled = Cell(verdict, "green" if verdict == "approve" else "red")
+    return [str(found["id"]), styled, str(found["agent"]), tool, str(found["by"] or ""), ago(found["at"]), words]
+
+
+def _list_holds(client: Client, options: argparse.Namespace) -> int:
+    rows = client.ask("GET", "/v1/holds")["data"]
+    return _list(options, rows, ["held", "name", "by", "since", "reason"], _hold_row, "Nothing is held.")
+
+
+def _hold_row(found: JsonObject) -> list[Cell | str]:
+    words = (found["kind"], found["name"], found["by"] or "", ago(found["at"]), found["reason"] or "")
+    return [str(each) for each in words]
+
+
+def _list(options: argparse.Namespace, rows: list[JsonObject], head: list[str], row: object, nothing: str) -> int:
+    assert callable(row)
+    if options.json:
+        for each in rows:
+            print(json.dumps(each))
+        return OK
+    terminal = this_terminal()
+    terminal.say_all(table(terminal, head, [row(each) for each in rows]) if rows else [nothing])
+    return OK
+
+
+def _tell(options: argparse.Namespace, found: JsonObject, word: str) -> int:
+    about = found.get("id") or f"{found.get('kind')} {found.get('name')}"
+    print(json.dumps(found) if options.json else f"{word}: {about}")
+    return OK

@@ -1,0 +1,50 @@
+"""What `placet users` and `placet tokens` share: lists, and scopes as they are written in options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+
+from placet.cli.exit_codes import OK
+from placet.cli.tables import Cell, table
+from placet.cli.terminal import this_terminal
+from placet.codec import JsonObject
+
+ROLES = ("viewer", "reviewer", "admin")
+Row = list[Cell | str]
+
+
+def add_scope(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--decides",
+        action="append",
+        metavar="AGENT[:TOOL]",
+        help="which calls they may decide, by patterns (repeatable; default: all)",
+    )
+
+
+def scopes_of(texts: Sequence[str] | None) -> list[JsonObject] | None:
+    """`Support:refund*` as the API takes it."""
+    if texts is None:
+        return None
+    parts = [text.partition(":") for text in texts]
+    return [{"agent": agent or "*", "tool": tool or "*"} for agent, _, tool in parts]
+
+
+def scope_text(scopes: object) -> str:
+    if not isinstance(scopes, list):
+        return ""
+    return ", ".join(f"{each['agent']}:{each['tool']}" for each in scopes) or "nothing"
+
+
+def show_list(
+    options: argparse.Namespace, rows: list[JsonObject], head: list[str], row: Callable[[JsonObject], Row], nothing: str
+) -> int:
+    if options.json:
+        for each in rows:
+            print(json.dumps(each))
+        return OK
+    terminal = this_terminal()
+    terminal.say_all(table(terminal, head, [row(each) for each in rows]) if rows else [nothing])
+    return OK

@@ -1,0 +1,27 @@
+"""`placet reject ID …`: say no; the call never runs."""
+
+from __future__ import annotations
+
+import argparse
+
+from placet.cli.words import add_always, add_request, say
+from placet.codec import JsonObject
+
+DESCRIPTION = """\
+Rejects requests: the calls never run, and the model reads the message. Of a
+call that is in doubt it means: give it up.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.add_argument("--message", metavar="TEXT", help="what the model reads")
+    add_request(parser, several=True)
+    add_always(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    word: JsonObject = {"decision": "reject"}
+    if options.message is not None:
+        word["message"] = options.message
+    return say(options, lambda _request: word)

@@ -1,0 +1,32 @@
+"""`placet respond ID`: answer in the tool's place; the call does not run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from placet.cli.exit_codes import WrongUsage
+from placet.cli.words import add_request, say
+
+DESCRIPTION = """\
+Answers in the tool's place: the call does not run, and the model reads the
+answer. Of a call that is in doubt it means: it happened, this is what came of
+it. Of a call that asks for input it is the input.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.add_argument("--output", metavar="TEXT", help="the answer; without it, standard input is read")
+    parser.add_argument("--as-json", action="store_true", help="the answer is JSON, not a text")
+    add_request(parser, several=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    text = sys.stdin.read() if options.output is None else options.output
+    try:
+        output = json.loads(text) if options.as_json else text
+    except ValueError as error:
+        raise WrongUsage(f"the answer is not JSON: {error}.") from error
+    return say(options, lambda _request: {"decision": "respond", "output": output})

@@ -1,0 +1,71 @@
+"""`placet run`: start a run of an agent and drive it in this process, until it ends or waits for people."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from typing import Any
+
+import msgspec
+
+from placet.agent import Agent
+from placet.cli.exit_codes import FAILED, OK, WrongUsage
+from placet.cli.loading import add_json, add_store, agents_of
+from placet.cli.terminal import Terminal, complain, shown, this_terminal, this_user
+from placet.desk import Desk, DeskRequest, DeskRun
+
+DESCRIPTION = """\
+Starts a run and drives it here, until it ends or waits for people. What waits
+is kept in the store: decide with «placet approve» and its siblings or in the
+inbox, and whoever drives the store («placet serve», or this command with
+--go-on RUN) goes on.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.add_argument("agents", metavar="MODULE:NAME", help="where the agents are: an Agent or a list")
+    parser.add_argument("input", nargs="?", metavar="INPUT", help="what the agent is asked («-»: standard input)")
+    parser.add_argument("--agent", metavar="NAME", help="which of them, if there are several")
+    parser.add_argument("--go-on", metavar="RUN", help="drive this run instead of starting one")
+    add_store(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    if (options.input is None) == (options.go_on is None):
+        raise WrongUsage("give the INPUT of a new run, or --go-on RUN.")
+    agents = agents_of(options.agents)
+    names = [agent.address for agent in agents]
+    if options.go_on is None and options.agent is None and len(agents) > 1:
+        raise WrongUsage(f"which agent? --agent with one of {', '.join(names)}.")
+    return asyncio.run(_drive(options, agents, options.agent or names[0]))
+
+
+async def _drive(options: argparse.Namespace, agents: list[Agent[Any]], name: str) -> int:
+    async with Desk(str(options.store), agents=agents) as desk:
+        if options.go_on is None:
+            text = sys.stdin.read() if options.input == "-" else options.input
+            run_id = (await desk.start(name, text, by=this_user())).id
+        else:
+            run_id = options.go_on
+        rested = await desk.wait(run_id, until="paused")
+        waiting = await desk.pending(run_id=run_id)
+    if options.json:
+        print(json.dumps({"run": msgspec.to_builtins(rested), "pending": msgspec.to_builtins(waiting)}))
+    else:
+        _tell(rested, waiting, this_terminal())
+    if rested.stopped is None or rested.status == "ended":
+        return OK
+    complain(f"the run stopped: {rested.stopped}. «placet runs resume {rested.id}» has it gone on with.")
+    return FAILED
+
+
+def _tell(rested: DeskRun, waiting: list[DeskRequest], terminal: Terminal) -> None:
+    terminal.say(f"{terminal.paint(rested.id, 'bold')}  {rested.status}")
+    if rested.status == "ended":
+        terminal.say(shown(str(rested.final_output), keep_lines=True))
+    for request in waiting:
+        terminal.say(f"{terminal.glyphs.waits} {shown(request.tool)}  placet show '{request.id}'")

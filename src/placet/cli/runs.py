@@ -1,0 +1,121 @@
+"""`placet runs`: the runs of a store, newest first; start one, cancel one, have one gone on with."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from placet.cli.asking import Client, add_desk, all_pages, client_of, part
+from placet.cli.exit_codes import OK, CommandFailed, WrongUsage
+from placet.cli.loading import add_json
+from placet.cli.tables import Cell, ago, table
+from placet.cli.terminal import Style, Terminal, shown, this_terminal
+from placet.codec import JsonObject
+
+DESCRIPTION = """\
+placet runs                    lists runs, newest first
+placet runs start AGENT INPUT  starts one («-» reads the input from standard
+                               input); straight on a store, --agents says where
+                               the code is, and whoever serves it drives it
+placet runs cancel RUN         ends one: each open call gets an output
+placet runs resume RUN         goes on with one that was parked, or that an
+                               error stopped
+"""
+_ACTIONS = ("list", "start", "cancel", "resume")
+_STYLE: dict[str, Style] = {"waiting": "yellow", "ended": "green", "running": "cyan"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list", metavar="|".join(_ACTIONS))
+    parser.add_argument("words", nargs="*", metavar="RUN|AGENT INPUT", help="for start, cancel and resume")
+    parser.add_argument("--status", choices=["running", "waiting", "ended"], help="only those")
+    parser.add_argument("--agent", metavar="NAME", help="only runs of this agent")
+    parser.add_argument("--limit", type=int, default=50, metavar="N", help="how many at most (default: 50)")
+    parser.add_argument("--reason", metavar="TEXT", help="for cancel: why, for the record")
+    parser.add_argument("--wait", action="store_true", help="for start: wait until it rests, and show what it says")
+    add_desk(parser, with_agents=True)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    with client_of(options) as client:
+        match options.action, options.words:
+            case "list", []:
+                return _list(client, options)
+            case "start", [agent, text]:
+                return _start(client, options, agent, sys.stdin.read() if text == "-" else text)
+            case "cancel", [run_id]:
+                body: JsonObject = {} if options.reason is None else {"reason": options.reason}
+                return _tell(options, client.ask("POST", f"/v1/runs/{part(run_id)}/cancel", None, body))
+            case "resume", [run_id]:
+                return _tell(options, client.ask("POST", f"/v1/runs/{part(run_id)}/resume", None, {}))
+            case _:
+                raise WrongUsage("write «placet runs», «runs start AGENT INPUT», «runs cancel RUN», «runs resume RUN».")
+
+
+def _list(client: Client, options: argparse.Namespace) -> int:
+    found = list(all_pages(client, "/v1/runs", {"status": options.status, "agent": options.agent}, options.limit))
+    if options.json:
+        for each in found:
+            print(json.dumps(each))
+        return OK
+    terminal = this_terminal()
+    if not found:
+        terminal.say("No runs.")
+        return OK
+    terminal.say_all(table(terminal, ["run", "status", "agent", "age", "note"], [_row(each) for each in found]))
+    return OK
+
+
+def _row(found: JsonObject) -> list[Cell | str]:
+    status = str(found["status"])
+    return [
+        str(found["id"]),
+        Cell(status, _STYLE.get(status)),
+        str(found["agent"]),
+        ago(found["created_at"]),
+        _note(found),
+    ]
+
+
+def _note(found: JsonObject) -> Cell | str:
+    if found.get("is_parked"):
+        return Cell("parked: took too many drivers down; placet runs resume gives it another chance", "red")
+    if found.get("stopped"):
+        return Cell(f"stopped: {found['stopped']}", "red")
+    if found["status"] == "ended":
+        output = found.get("final_output")
+        return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+    return f"started by {found['started_by']}" if found.get("started_by") else ""
+
+
+def _start(client: Client, options: argparse.Namespace, agent: str, text: str) -> int:
+    found = client.ask("POST", "/v1/runs", None, {"agent": agent, "input": text})
+    if options.wait:
+        found = _rested(client, str(found["id"]), this_terminal())
+    return _tell(options, found)
+
+
+def _rested(client: Client, run_id: str, terminal: Terminal) -> JsonObject:
+    """The run when it has ended, or waits for people."""
+    for _ in range(3600):
+        found: JsonObject = client.ask("GET", f"/v1/runs/{part(run_id)}")
+        if found["status"] != "running" or found["stopped"] or found["is_parked"]:
+            return found
+        time.sleep(0.5)
+    raise CommandFailed(f"run {run_id} did not come to rest within half an hour: is anybody driving it?")
+
+
+def _tell(options: argparse.Namespace, found: JsonObject) -> int:
+    if options.json:
+        print(json.dumps(found))
+        return OK
+    print(f"{found['id']}  {found['status']}")
+    if found["status"] == "waiting":
+        print(f"It waits for people: placet pending --run {found['id']}")
+    elif found.get("final_output") is not None:
+        print(shown(str(found["final_output"]), keep_lines=True))
+    return OK

@@ -1,0 +1,158 @@
+"""`placet show ID`: all of one request, as a card; or the picture of a run, from its log."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import get_args
+
+import msgspec
+
+from placet import events as e
+from placet.cli.asking import Client, add_desk, client_of, part
+from placet.cli.cards import Card, render_card
+from placet.cli.exit_codes import OK, CommandFailed
+from placet.cli.loading import add_json
+from placet.cli.naming import request_named
+from placet.cli.story import story_of
+from placet.cli.tables import ago, seconds_of
+from placet.cli.terminal import Terminal, shown, this_terminal
+from placet.cli.timeline import render_story
+from placet.codec import JsonObject
+from placet.items import ToolApprovalItem
+
+DESCRIPTION = """\
+Shows all of one request, exactly as it would run, or the picture of a run: its
+turns and calls, who decided what, when. ID is that of a request or of a run.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.add_argument("id", metavar="ID", help="of a request (its end is enough) or of a run")
+    parser.add_argument("--log", action="store_true", help="of a run: every fact, in order")
+    add_desk(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    terminal = this_terminal()
+    with client_of(options) as client:
+        if options.id.startswith("run_") and ":" not in options.id:
+            return _show_run(client, options, terminal)
+        found = request_named(client, options.id)
+    if options.json:
+        print(json.dumps(found))
+    else:
+        terminal.say_all(request_lines(found, terminal))
+    return OK
+
+
+# -- a request --------------------------------------------------------------------------------------------------------
+
+
+class _Owner:
+    """An agent of which only the name is known here."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def request_lines(found: JsonObject, terminal: Terminal) -> list[str]:
+    item = _item(found)
+    lines = render_card(Card(1, item, _stakes(found)), terminal)
+    return [*lines, *(terminal.paint(line, "dim") for line in _standing(found))]
+
+
+def _item(found: JsonObject) -> ToolApprovalItem:
+    arguments = found["arguments"]
+    raw = {"name": found["tool"], "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)}
+    why = found.get("why")
+    return ToolApprovalItem(
+        _Owner(str(found["agent"])),
+        raw,
+        id=str(found["id"]),
+        kind="in_doubt" if found["kind"] == "in_doubt" else "approval",
+        agent_path=str(found["agent"]),
+        why=why if isinstance(why, str) else None,
+    )
+
+
+def _stakes(found: JsonObject) -> str | None:
+    described = found.get("description")
+    return described if isinstance(described, str) and described else None
+
+
+def _standing(found: JsonObject) -> Iterator[str]:
+    yield f"{found['status']}, asked {ago(found['created_at'])} ago; digest {found['digest']}"
+    if found.get("expires_at"):
+        yield f"to be decided {ago(found['expires_at'])}"
+    if found.get("decided_by"):
+        reason = f": {shown(str(found['reason']))}" if found.get("reason") else ""
+        yield f"decided by {shown(str(found['decided_by']))}{reason}"
+    if found.get("you_may_not"):
+        yield shown(str(found["you_may_not"]))
+
+
+def kind_name(kind: type) -> str:
+    """`CallHeld` is `call_held`."""
+    name = kind.__name__
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
+
+
+# -- a run ------------------------------------------------------------------------------------------------------------
+
+
+def _show_run(client: Client, options: argparse.Namespace, terminal: Terminal) -> int:
+    run_id = options.id
+    found = client.ask("GET", f"/v1/runs/{part(run_id)}")
+    lines = list(_log(client, run_id))
+    if options.json:
+        print(json.dumps({**found, "log": lines} if options.log else found))
+        return OK
+    if options.log:
+        terminal.say_all([text for line in lines for text in _log_lines(line)])
+        return OK
+    terminal.say_all(render_story(story_of(map(_record, lines)), run_id, terminal))
+    return OK
+
+
+def _log_lines(line: JsonObject) -> Iterator[str]:
+    facts = line["facts"]
+    assert isinstance(facts, list)
+    for fact in facts:
+        data = {name: value for name, value in fact["data"].items() if value not in (None, [], {}, "")}
+        place = f" {fact['path']}" if fact["path"] else ""
+        yield shown(f"{line['position']:>4}  {line['at']}{place}  {fact['kind']}  {json.dumps(data)}")
+
+
+def _log(client: Client, run_id: str) -> Iterator[JsonObject]:
+    after: object = -1
+    while after is not None:
+        page = client.ask("GET", f"/v1/runs/{part(run_id)}/log", {"after": after, "limit": 200})
+        yield from page["data"]
+        after = page["next"]
+
+
+_KINDS: dict[str, type[e.PlainFact]] = {kind_name(kind): kind for kind in get_args(e.PlainFact)}
+"""The facts by the names that the API gives them."""
+
+
+def _record(line: JsonObject) -> e.Record:
+    """A line of the log as it was written."""
+    facts = line["facts"]
+    assert isinstance(facts, list)
+    at = seconds_of(line["at"])
+    assert at is not None
+    return e.Record(at, [_fact(each) for each in facts])
+
+
+def _fact(given: JsonObject) -> e.AnyFact:
+    kind = _KINDS.get(str(given["kind"]))
+    data = given["data"]
+    if kind is None or not isinstance(data, dict):
+        raise CommandFailed(f"the log holds {given['kind']!r}, which this version does not know: --log shows it.")
+    fields = {each.name: msgspec.convert(data[each.name], each.type) for each in msgspec.structs.fields(kind)}
+    fact = kind(**fields)
+    return e.InChild(str(given["path"]), fact) if given["path"] else fact

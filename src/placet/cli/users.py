@@ -1,0 +1,86 @@
+"""`placet users`: who may use a desk, and what they may decide."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from placet.cli.asking import add_desk, client_of, part
+from placet.cli.exit_codes import OK, WrongUsage
+from placet.cli.loading import add_json
+from placet.cli.people import ROLES, Row, add_scope, scope_text, scopes_of, show_list
+from placet.cli.tables import Cell, ago
+from placet.codec import JsonObject
+
+DESCRIPTION = """\
+placet users                lists who may use the desk
+placet users add NAME       adds somebody and prints a link that works once,
+                            with which they set a password
+placet users change NAME    changes role, what they may decide, or (--off, --on)
+                            whether they may use it at all; it holds at once
+placet users invite NAME    prints a new link
+placet users remove NAME    removes them, with all sessions and tokens
+"""
+_ACTIONS = ("list", "add", "change", "invite", "remove")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list", metavar="|".join(_ACTIONS))
+    parser.add_argument("name", nargs="?", metavar="NAME", help="whom the action is about")
+    parser.add_argument("--role", choices=ROLES, help="what they may do (default: reviewer)")
+    switch = parser.add_mutually_exclusive_group()
+    switch.add_argument("--off", action="store_true", help="for change: they may not use it any more")
+    switch.add_argument("--on", action="store_true", help="for change: they may again")
+    add_scope(parser)
+    add_desk(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    if (options.name is None) != (options.action == "list"):
+        raise WrongUsage("«placet users» lists; every other action is about a NAME.")
+    with client_of(options) as client:
+        match options.action:
+            case "list":
+                rows = client.ask("GET", "/v1/users")["data"]
+                return show_list(options, rows, ["user", "role", "since", "decides"], _row, "There is nobody yet.")
+            case "add":
+                body: JsonObject = {"name": options.name, "role": options.role or "reviewer"}
+                scopes = scopes_of(options.decides)
+                return _tell_link(options, client.ask("POST", "/v1/users", None, body | _given(decides=scopes)))
+            case "invite":
+                return _tell_link(options, client.ask("POST", f"/v1/users/{part(options.name)}/invitation", None, {}))
+            case "change":
+                active = True if options.on else False if options.off else None
+                change = _given(role=options.role, decides=scopes_of(options.decides), is_active=active)
+                found = client.ask("PATCH", f"/v1/users/{part(options.name)}", None, change)
+                print(json.dumps(found) if options.json else f"{found['name']} is a {found['role']}.")
+            case _:
+                client.ask("DELETE", f"/v1/users/{part(options.name)}")
+                print(json.dumps({"name": options.name}) if options.json else f"{options.name} is removed.")
+    return OK
+
+
+def _given(**values: object) -> JsonObject:
+    return json.loads(json.dumps({name: value for name, value in values.items() if value is not None}))  # type: ignore[no-any-return]
+
+
+def _tell_link(options: argparse.Namespace, found: JsonObject) -> int:
+    if options.json:
+        print(json.dumps(found))
+        return OK
+    user, link = found["user"], str(found["link"])
+    assert isinstance(user, dict)
+    print(f"{user['name']} is a {user['role']}. This link works once, and sets their password:")
+    print(f"\n  {link if options.desk else link.partition('/invitation')[1] + link.partition('/invitation')[2]}\n")
+    if not options.desk:
+        print("It stands behind the address of the desk.")
+    return OK
+
+
+def _row(found: JsonObject) -> Row:
+    state = "" if found["is_active"] else " (off)"
+    role = str(found["role"])
+    styled = Cell(role + state, "cyan" if role == "admin" else None)
+    return [str(found["name"]), styled, ago(found["created_at"]), scope_text(found["decides"])]

@@ -1,0 +1,69 @@
+"""What `approve`, `reject`, `edit` and `respond` share: which requests, and sending the word."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+
+from placet.cli.asking import Client, Refused, add_desk, client_of, part
+from placet.cli.exit_codes import FAILED, OK
+from placet.cli.loading import add_json
+from placet.cli.naming import request_named
+from placet.cli.terminal import complain, shown
+from placet.codec import JsonObject
+
+_DONE = {"approve": "approved", "reject": "rejected", "edit": "approved with other arguments", "respond": "answered"}
+
+
+def add_request(parser: argparse.ArgumentParser, *, several: bool) -> None:
+    words = "of a request; its end is enough where it fits only one"
+    parser.add_argument("ids", nargs="+" if several else 1, metavar="ID", help=words)
+    parser.add_argument("--reason", metavar="TEXT", help="why, for the record")
+    parser.add_argument("--digest", metavar="DIGEST", help="decide only about what had this digest when it was shown")
+    add_desk(parser, with_agents=True)
+    add_json(parser)
+
+
+def add_always(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--always",
+        nargs="?",
+        const="run",
+        choices=["run", "agent"],
+        help="also for later calls of this tool by this agent: in this run, or («agent») in all its runs",
+    )
+
+
+def say(options: argparse.Namespace, word_for: Callable[[JsonObject], JsonObject]) -> int:
+    """Say the word about each request; one that is refused does not keep the others from being decided."""
+    failed = 0
+    with client_of(options) as client:
+        for name in options.ids:
+            failed += not _say_one(client, options, name, word_for)
+    return FAILED if failed else OK
+
+
+def _say_one(
+    client: Client, options: argparse.Namespace, name: str, word_for: Callable[[JsonObject], JsonObject]
+) -> bool:
+    request = request_named(client, name)
+    common: JsonObject = {"digest": options.digest or request["digest"]}  # what was just looked up is what is meant
+    if options.reason is not None:
+        common["reason"] = options.reason
+    if getattr(options, "always", None):
+        common["always"] = {"scope": options.always}
+    word = {**word_for(request), **common}
+    path = f"/v1/approvals/{part(str(request['id']))}/decisions"
+    try:
+        found: JsonObject = client.ask("POST", path, None, word)
+    except Refused as error:
+        if options.json:
+            print(json.dumps({"id": request["id"], "problem": error.problem}))
+        complain(f"{request['id']}: {error}")
+        return False
+    if options.json:
+        print(json.dumps(found))
+    else:
+        print(f"{_DONE[str(word['decision'])]}: {shown(str(found['tool']))}  {found['id']}")
+    return True
