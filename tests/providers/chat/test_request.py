@@ -66,12 +66,19 @@ def test_a_text_that_stands_behind_the_calls_stays_in_their_message() -> None:
     assert found[0]["content"] == "I pay."
 
 
-def test_what_a_developer_or_the_system_says_stays_where_it_stands() -> None:
-    found = messages(
-        {"role": "developer", "content": "A"}, {"role": "user", "content": "B"}, {"role": "system", "content": "C"}
-    )
+@pytest.mark.parametrize(("server", "role"), [("api.openai.com", "developer"), (SERVER, "system")])
+def test_what_a_developer_or_the_system_says_stays_where_it_stands_in_a_role_that_the_server_knows(
+    server: str, role: str
+) -> None:
+    said: list[JsonObject] = [
+        {"role": "developer", "content": "A"},
+        {"role": "user", "content": "B"},
+        {"role": "system", "content": "C"},
+    ]
 
-    assert [(each["role"], each["content"]) for each in found] == [("developer", "A"), ("user", "B"), ("system", "C")]
+    found = messages(*said, server=server)
+
+    assert [(each["role"], each["content"]) for each in found] == [(role, "A"), ("user", "B"), ("system", "C")]
 
 
 def test_parts_of_a_message_become_this_apis_parts_and_keep_fields_of_their_own() -> None:
