@@ -178,7 +178,7 @@ async def test_a_grant_reaches_this_servers_tool_and_no_other() -> None:
         """Delete."""
         return "gone"
 
-    agent = clerk(model, files(), files("backup", "https://backup.example/mcp"), delete)
+    agent = clerk(model, files(), files("backup"), delete)  # two labels, one address: the label decides
     result = await Runner.run(agent, "Delete all.")
     asked = []
     while result.interruptions:
