@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from placet.codec import JsonObject
 from placet.errors import ProviderError, UserError
@@ -23,7 +23,11 @@ from placet.models.shared_clients import shared_client
 from placet.ports import ModelRequest, RawEvent, StreamPart, ToolSpec
 
 if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic
+    from anthropic import AsyncAnthropic, AsyncAnthropicBedrock, AsyncAnthropicBedrockMantle, AsyncAnthropicVertex
+
+    AnyClient: TypeAlias = (
+        AsyncAnthropic | AsyncAnthropicBedrock | AsyncAnthropicBedrockMantle | AsyncAnthropicVertex
+    )  # the clients for other clouds are made alike
 
 DEFAULT_MAX_TOKENS = 16_000
 """The API wants a limit with every request. This one is below what the client takes for a request of ten minutes."""
@@ -44,7 +48,7 @@ class AnthropicModel:
     leaves_input_alone = True
     keeps_history = False
 
-    def __init__(self, model: str, client: AsyncAnthropic | None = None) -> None:
+    def __init__(self, model: str, client: AnyClient | None = None) -> None:
         self.model = model
         self._given = client.with_options(max_retries=0) if client is not None else None
 
@@ -79,7 +83,7 @@ class AnthropicModel:
                 yield so_far.response(asked.mark, request_id)
                 return
 
-    async def _client(self) -> AsyncAnthropic:
+    async def _client(self) -> AnyClient:
         if self._given is not None:
             return self._given
         settings = tuple(os.environ.get(name) for name in _READ_BY_THE_CLIENT)
