@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_TOKENS = 16_000
 """The API wants a limit with every request. This one is below what the client takes for a request of ten minutes."""
-_LONG = 21_000
-"""From here on the client wants a stream, because an idle connection might not last as long as the answer."""
+_ONLY_STREAMED = "Streaming is required"
+"""What the client says, before it sends anything, where an idle connection might not last as long as the answer."""
 _MOST_PAUSES = 20
 """How often a turn that the API paused (its own tools were at work) is gone on with."""
 _READ_BY_THE_CLIENT = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_PROFILE")
@@ -53,10 +53,16 @@ class AnthropicModel:
         self._given = client.with_options(max_retries=0) if client is not None else None
 
     async def get_response(self, request: ModelRequest) -> ModelResponse:
+        try:
+            return await self._whole_response(request)
+        except ValueError as error:
+            if not str(error).startswith(_ONLY_STREAMED):
+                raise
+        return [part async for part in self.stream_response(request) if isinstance(part, ModelResponse)][-1]
+
+    async def _whole_response(self, request: ModelRequest) -> ModelResponse:
         client = await self._client()
         asked = asked_of(self.model, request)
-        if asked.arguments["max_tokens"] > _LONG and request.model_settings.timeout is None:
-            return [part async for part in self.stream_response(request) if isinstance(part, ModelResponse)][-1]
         so_far = _SoFar(asked.arguments)
         while True:
             with provider_errors("Anthropic"):
