@@ -183,6 +183,20 @@ async def test_events_that_nobody_knows_are_told_and_passed_over(streamed: bool)
     assert result.final_output == "It is done."
 
 
+async def test_a_server_that_tells_its_items_only_one_by_one_is_understood() -> None:
+    body = {"id": "resp_1", "object": "response", "status": "completed", "output": [], "usage": None}
+    [message] = DONE
+    events = [
+        {"type": "response.output_item.done", "output_index": 0, "item": {**message, "mood": "calm"}},
+        {"type": "response.completed", "response": body},
+    ]
+    async with responses_model([raw(events)]) as (_, model):
+        result = await drive(shop(model).agent, "hello", streamed=True)
+
+    assert result.final_output == "It is done."
+    assert result.new_items[0].raw_item["mood"] == "calm"
+
+
 # -- reasoning
 
 
