@@ -10,6 +10,13 @@ from placet.ids import local_call_id
 
 HOSTED_MCP = "hosted_mcp"
 """The kind of a tool that the model's provider calls itself, on an MCP server, once it may."""
+
+
+def hosted_identity(server: str, name: str) -> str:
+    """By what approvals and grants know a tool of an MCP server that the provider talks to."""
+    return f"{HOSTED_MCP}:{server.replace('%', '%25').replace(':', '%3A')}:{name}"
+
+
 APPROVAL_REQUEST, APPROVAL_RESPONSE = "mcp_approval_request", "mcp_approval_response"
 CALL_TYPES = frozenset({"function_call", APPROVAL_REQUEST})
 """The item types that ask the runtime for an output: that of a function, or a yes or no to a hosted call."""
