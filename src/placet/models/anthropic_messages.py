@@ -176,7 +176,8 @@ def asked_of(model: str, request: ModelRequest) -> Asked:
     if has_none:
         tools = _tools_of_the_past(request.input)
     must_think = isinstance(thinking, dict) and thinking.get("type") == "enabled"
-    messages, mark = as_messages(request.input, mark_of(system, tools), must_think=must_think)
+    prompt = [{"type": "text", "text": system}] if isinstance(system, str) else system
+    messages, mark = as_messages(request.input, mark_of(prompt, tools), must_think=must_think)
     found: dict[str, Any] = {
         "model": model,
         "max_tokens": _max_tokens(settings, thinking),
