@@ -190,7 +190,7 @@ def _reasoning_text(item: JsonObject) -> str:
 
 def is_openai(server: str) -> bool:
     """Whether the server is OpenAI's own, or Azure's: they have newer words than the others."""
-    return server.endswith(("openai.com", "openai.azure.com"))
+    return server.endswith((".openai.com", ".openai.azure.com"))
 
 
 def _told(item: JsonObject, server: str) -> JsonObject:

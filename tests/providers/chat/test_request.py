@@ -305,12 +305,20 @@ def test_settings_are_sent_under_the_names_of_this_api_and_what_is_not_set_is_no
     assert arguments(ModelRequest([])) == {"model": "m", "messages": []}
 
 
-@pytest.mark.parametrize("server", ["api.openai.com", "eu.api.openai.com", "shop.openai.azure.com"])
-def test_openai_itself_gets_the_limit_of_tokens_under_its_newer_name(server: str) -> None:
+@pytest.mark.parametrize(
+    ("server", "name"),
+    [
+        ("api.openai.com", "max_completion_tokens"),
+        ("eu.api.openai.com", "max_completion_tokens"),
+        ("shop.openai.azure.com", "max_completion_tokens"),
+        ("api.notopenai.com", "max_tokens"),
+        ("localhost", "max_tokens"),
+    ],
+)
+def test_openai_itself_gets_the_limit_of_tokens_under_its_newer_name(server: str, name: str) -> None:
     found = arguments(ModelRequest([], model_settings=ModelSettings(max_tokens=100)), server)
 
-    assert "max_tokens" not in found
-    assert found["max_completion_tokens"] == 100
+    assert found == {"model": "m", "messages": [], name: 100}
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", "none", {"type": "allowed_tools"}])
