@@ -16,11 +16,11 @@ from placet.core.approvals import ANY_AGENT, Asking, Entry, Ledger
 from placet.core.deciding import find_by_id, find_by_look
 from placet.core.elicitation import check_agreement, checked_answers
 from placet.core.gate import digest_of
-from placet.core.plan import HOSTED_MCP
+from placet.core.plan import APPROVAL_REQUEST, HOSTED_MCP, hosted_identity
 from placet.errors import StaleApproval, UserError
 from placet.events import DecisionMade, GrantMade, Verdict
 from placet.ids import mint, path_of, split_call_id
-from placet.items import ToolApprovalItem
+from placet.items import ToolApprovalItem, field_of
 
 ItemOrId: TypeAlias = ToolApprovalItem | str
 """A call, named by its item, by our id, or by the provider's label."""
@@ -178,12 +178,18 @@ def entry_of_item(item: ItemOrId, run_ids: Sequence[str]) -> Entry:
         number = int(item.request_id.rpartition("#")[2] or 1)
         return Entry(
             call=local, label=item.call_id or "", name=item.name or "", request=number, digest=item.digest,
-            tool=f"function:{item.name}", agent=item.agent_path, arguments=item.arguments or "",
+            tool=_identity_of(item), agent=item.agent_path, arguments=item.arguments or "",
         )  # fmt: skip
     label, name = item.call_id or "", item.name or ""
     return Entry(
-        call=label_key(name, label), label=label, name=name, tool=f"function:{name}", arguments=item.arguments or ""
+        call=label_key(name, label), label=label, name=name, tool=_identity_of(item), arguments=item.arguments or ""
     )
+
+
+def _identity_of(item: ToolApprovalItem) -> str:
+    if field_of(item.raw_item, "type") == APPROVAL_REQUEST:
+        return hosted_identity(str(field_of(item.raw_item, "server_label")), item.name or "")
+    return f"function:{item.name or ''}"
 
 
 BY_HAND = "by-hand:"

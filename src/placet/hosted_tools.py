@@ -9,7 +9,7 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from placet.codec import JsonObject, NotPlain, canonical, plain
 from placet.context import RunContextWrapper, ToolContext
-from placet.core.plan import HOSTED_MCP
+from placet.core.plan import HOSTED_MCP, hosted_identity
 from placet.errors import UserError
 from placet.tool import FunctionTool
 
@@ -201,8 +201,7 @@ class HostedMCPCallable(FunctionTool):
 
     @property
     def identity(self) -> str:
-        label = self.server_label.replace("%", "%25").replace(":", "%3A")
-        return f"{HOSTED_MCP}:{label}:{self.name}"
+        return hosted_identity(self.server_label, self.name)
 
 
 def _check_require_approval(label: str, given: object) -> None:

@@ -140,3 +140,41 @@ async def test_what_the_provider_sends_reaches_the_reader_of_the_stream_as_it_ca
     assert "".join(words) == "It is done."
     assert len(words) > 1
     assert result.context_wrapper.usage.output_tokens > 0
+
+
+PARTS: dict[str, list[dict[str, Any]]] = {
+    "chat": [
+        {"type": "input_text", "text": "Look:"},
+        {"type": "input_image", "image_url": "https://example.com/a.png", "detail": "low"},
+        {"type": "input_file", "file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf"},
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+    ],
+    "anthropic": [
+        {"type": "input_text", "text": "Look:", "cache_control": {"type": "ephemeral"}},
+        {"type": "input_image", "image_url": "https://example.com/a.png"},
+        {"type": "input_image", "image_url": "data:image/png;base64,AAAA"},
+        {"type": "input_file", "file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf"},
+        {"type": "input_file", "file_data": "data:text/plain;base64,SGVsbG8="},
+    ],
+}
+
+
+@pytest.mark.parametrize("api", ["chat", "anthropic"])
+async def test_pictures_and_files_are_taken_in_input_and_in_outputs(api: str) -> None:
+    @function_tool
+    def look() -> list[dict[str, str]]:
+        """Look at the chart."""
+        return [
+            {"type": "input_text", "text": "A chart."},
+            {"type": "input_image", "image_url": "data:image/png;base64,AAAA"},
+        ]
+
+    async with wired(api) as wire:
+        wire.provider.add([function_call("look", {}, call_id="c1")], [assistant_message("I see.")])
+        agent = Agent(name="Eye", tools=[look], model=wire.model)
+
+        result = await Runner.run(agent, [{"role": "user", "content": PARTS[api]}])
+
+    assert result.final_output == "I see."
+    assert wire.provider.refusals == []
+    assert "AAAA" in str(wire.provider.model_requests[1].body["messages"][2:])

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from placet import Agent, ModelSettings, Runner, RunState, function_tool, handoff
+from placet.models import AnthropicModel
 from placet.testing import assistant_message, function_call, reasoning
-from placet.testing.provider import Answer, ProviderStep, raw
+from placet.testing.provider import Answer, FakeProvider, ProviderStep, raw
 from tests.providers.wire import Wire, wired
 
 DONE = [assistant_message("It is done.")]
@@ -155,14 +156,19 @@ async def test_a_turn_that_the_api_pauses_for_its_own_tools_is_gone_on_with(anth
     ]
 
 
-async def test_a_long_answer_is_streamed_also_where_nobody_asked_for_a_stream(anthropic: Wire) -> None:
-    anthropic.provider.add(DONE)
-    agent = Agent(name="Shop", model=anthropic.model, model_settings=ModelSettings(max_tokens=64_000))
+@pytest.mark.parametrize(("limit", "is_streamed"), [(None, False), (64_000, True)])
+async def test_a_long_answer_is_streamed_also_where_nobody_asked_for_a_stream(
+    limit: int | None, is_streamed: bool
+) -> None:
+    provider = FakeProvider([DONE])
+    async with provider.anthropic_client() as client:  # with the client's own limits of time
+        settings = ModelSettings(max_tokens=limit)
+        agent = Agent(name="Shop", model=AnthropicModel("claude-opus-5", client), model_settings=settings)
 
-    result = await Runner.run(agent, "Tell me everything.")
+        result = await Runner.run(agent, "Tell me everything.")
 
     assert result.final_output == "It is done."
-    assert anthropic.provider.model_requests[0].body["stream"] is True
+    assert provider.model_requests[0].body.get("stream", False) is is_streamed
 
 
 # -- Chat Completions --------------------------------------------------------------------------------------------------

@@ -10,9 +10,20 @@ from placet.ids import local_call_id
 
 HOSTED_MCP = "hosted_mcp"
 """The kind of a tool that the model's provider calls itself, on an MCP server, once it may."""
+
+
+def hosted_identity(server: str, name: str) -> str:
+    """By what approvals and grants know a tool of an MCP server that the provider talks to."""
+    return f"{HOSTED_MCP}:{server.replace('%', '%25').replace(':', '%3A')}:{name}"
+
+
 APPROVAL_REQUEST, APPROVAL_RESPONSE = "mcp_approval_request", "mcp_approval_response"
 CALL_TYPES = frozenset({"function_call", APPROVAL_REQUEST})
 """The item types that ask the runtime for an output: that of a function, or a yes or no to a hosted call."""
+
+
+ASKS_FOR_MORE = frozenset({"apply_patch_call", "computer_call", "custom_tool_call", "local_shell_call", "shell_call"})
+"""Calls that a provider wants answered by the program that asked it. Without an answer it takes no further request."""
 
 
 def is_call(item: JsonObject) -> bool:
@@ -27,6 +38,8 @@ def problem_with(output: Sequence[JsonObject]) -> str | None:
     for item in output:
         if not isinstance(item.get("type"), str):
             return "an item has no type"
+        if item["type"] in ASKS_FOR_MORE and not is_call(item):
+            return f"it holds a '{item['type']}', which waits for an output that nobody here can give"
         if is_call(item):
             name, arguments = item.get("name"), item.get("arguments", "")
             if not isinstance(name, str) or not name:
@@ -36,6 +49,11 @@ def problem_with(output: Sequence[JsonObject]) -> str | None:
             if item["type"] == APPROVAL_REQUEST and not (item.get("id") and isinstance(item.get("server_label"), str)):
                 return f"the request to approve '{name}' has no id or names no MCP server"
     return None
+
+
+def is_result(item: JsonObject) -> bool:
+    """Whether the provider itself did something here, such as making an image: an answer may consist of that alone."""
+    return str(item.get("type")).endswith("_call") and not is_call(item)
 
 
 def plan_calls(

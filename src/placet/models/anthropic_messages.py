@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from placet.codec import JsonObject
 from placet.errors import ProviderError, UserError
@@ -23,12 +23,16 @@ from placet.models.shared_clients import shared_client
 from placet.ports import ModelRequest, RawEvent, StreamPart, ToolSpec
 
 if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic
+    from anthropic import AsyncAnthropic, AsyncAnthropicBedrock, AsyncAnthropicBedrockMantle, AsyncAnthropicVertex
+
+    AnyClient: TypeAlias = (
+        AsyncAnthropic | AsyncAnthropicBedrock | AsyncAnthropicBedrockMantle | AsyncAnthropicVertex
+    )  # the clients for other clouds are made alike
 
 DEFAULT_MAX_TOKENS = 16_000
 """The API wants a limit with every request. This one is below what the client takes for a request of ten minutes."""
-_LONG = 21_000
-"""From here on the client wants a stream, because an idle connection might not last as long as the answer."""
+_ONLY_STREAMED = "Streaming is required"
+"""What the client says, before it sends anything, where an idle connection might not last as long as the answer."""
 _MOST_PAUSES = 20
 """How often a turn that the API paused (its own tools were at work) is gone on with."""
 _READ_BY_THE_CLIENT = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_PROFILE")
@@ -44,15 +48,21 @@ class AnthropicModel:
     leaves_input_alone = True
     keeps_history = False
 
-    def __init__(self, model: str, client: AsyncAnthropic | None = None) -> None:
+    def __init__(self, model: str, client: AnyClient | None = None) -> None:
         self.model = model
         self._given = client.with_options(max_retries=0) if client is not None else None
 
     async def get_response(self, request: ModelRequest) -> ModelResponse:
+        try:
+            return await self._whole_response(request)
+        except ValueError as error:
+            if not str(error).startswith(_ONLY_STREAMED):
+                raise
+        return [part async for part in self.stream_response(request) if isinstance(part, ModelResponse)][-1]
+
+    async def _whole_response(self, request: ModelRequest) -> ModelResponse:
         client = await self._client()
         asked = asked_of(self.model, request)
-        if asked.arguments["max_tokens"] > _LONG and request.model_settings.timeout is None:
-            return [part async for part in self.stream_response(request) if isinstance(part, ModelResponse)][-1]
         so_far = _SoFar(asked.arguments)
         while True:
             with provider_errors("Anthropic"):
@@ -79,7 +89,7 @@ class AnthropicModel:
                 yield so_far.response(asked.mark, request_id)
                 return
 
-    async def _client(self) -> AsyncAnthropic:
+    async def _client(self) -> AnyClient:
         if self._given is not None:
             return self._given
         settings = tuple(os.environ.get(name) for name in _READ_BY_THE_CLIENT)
@@ -166,7 +176,8 @@ def asked_of(model: str, request: ModelRequest) -> Asked:
     if has_none:
         tools = _tools_of_the_past(request.input)
     must_think = isinstance(thinking, dict) and thinking.get("type") == "enabled"
-    messages, mark = as_messages(request.input, mark_of(system, tools), must_think=must_think)
+    prompt = [{"type": "text", "text": system}] if isinstance(system, str) else system
+    messages, mark = as_messages(request.input, mark_of(prompt, tools), must_think=must_think)
     found: dict[str, Any] = {
         "model": model,
         "max_tokens": _max_tokens(settings, thinking),

@@ -56,8 +56,14 @@ def as_messages(items: Iterable[JsonObject], prefix: str, *, must_think: bool) -
 
 
 def mark_of(*values: object) -> str:
-    """A short digest of JSON values."""
-    return hashlib.blake2b(canonical(values), digest_size=12).hexdigest()
+    """A short digest of JSON values. What they say about caching does not count, for the API neither."""
+    return hashlib.blake2b(canonical(_without_cache_marks(values)), digest_size=12).hexdigest()
+
+
+def _without_cache_marks(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: _without_cache_marks(each) for name, each in value.items() if name != "cache_control"}
+    return [_without_cache_marks(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 class _Writer:
@@ -69,6 +75,7 @@ class _Writer:
         self._results: list[JsonObject] = []
         self._blocks: list[JsonObject] = []
         self._labels: dict[str, str] = {}
+        self._taken_labels: set[str] = set()
 
     def add(self, item: JsonObject) -> None:
         kind = item.get("type", "message")
@@ -107,7 +114,7 @@ class _Writer:
         if self._role and blocks:
             message: JsonObject = {"role": self._role, "content": blocks}
             self.messages.append(message)
-            self.mark = mark_of(self.mark, _without_cache_marks(message))
+            self.mark = mark_of(self.mark, message)
         self._results, self._blocks = [], []
 
     def _turn(self, role: str) -> None:
@@ -133,9 +140,10 @@ class _Writer:
         text = given if isinstance(given, str) else ""
         if text not in self._labels:
             safe = _BAD_IN_LABELS.sub("_", text) or "call"
-            while safe in self._labels.values():
+            while safe in self._taken_labels:
                 safe = f"{safe}_{mark_of(text)[:8]}"
             self._labels[text] = safe
+            self._taken_labels.add(safe)
         return self._labels[text]
 
     def _use(self, item: JsonObject) -> JsonObject:
@@ -160,12 +168,6 @@ class _Writer:
 
 def _fields(found: object) -> JsonObject:
     return dict(found) if isinstance(found, dict) else {}
-
-
-def _without_cache_marks(message: JsonObject) -> JsonObject:
-    content = message["content"]
-    assert isinstance(content, list)
-    return {**message, "content": [{k: v for k, v in block.items() if k != "cache_control"} for block in content]}
 
 
 def _thought(item: JsonObject, block: JsonObject) -> JsonObject:

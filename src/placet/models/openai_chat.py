@@ -10,7 +10,7 @@ from placet.codec import JsonObject
 from placet.errors import UserError
 from placet.items import ModelResponse, field_of
 from placet.model_settings import ModelSettings
-from placet.models.openai_chat_request import as_messages
+from placet.models.openai_chat_request import as_messages, is_openai
 from placet.models.openai_chat_response import ChatAssembly, as_response
 from placet.models.openai_client import OpenAIClient
 from placet.models.provider_errors import provider_errors, refuse_what_is_no_stream
@@ -20,7 +20,6 @@ from placet.ports import ModelRequest, RawEvent, StreamPart, ToolSpec
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-_OPENAI = ("openai.com", "openai.azure.com")
 _CHOICES = frozenset({"auto", "required", "none"})
 
 
@@ -80,7 +79,7 @@ def create_arguments(model: str, request: ModelRequest, server: str) -> dict[str
     _refuse_what_this_api_has_not(request)
     settings = request.model_settings
     tools = [_function(tool) for tool in request.tools] or None
-    limit = "max_completion_tokens" if server.endswith(_OPENAI) else "max_tokens"
+    limit = "max_completion_tokens" if is_openai(server) else "max_tokens"
     found: dict[str, Any] = {
         "model": model,
         "messages": as_messages(request.input, request.system_instructions, server),

@@ -77,7 +77,7 @@ class _Writer:
                 self._say(item)
             case "message":
                 self.close()
-                self.messages.append(_told(item))
+                self.messages.append(_told(item, self._server))
             case "function_call":
                 self._call(item)
             case "function_call_output":
@@ -188,11 +188,19 @@ def _reasoning_text(item: JsonObject) -> str:
     return text_of({"content": content if isinstance(content, list) else []})
 
 
-def _told(item: JsonObject) -> JsonObject:
-    """A message that a user, a developer or the system wrote."""
+def is_openai(server: str) -> bool:
+    """Whether the server is OpenAI's own, or Azure's: they have newer words than the others."""
+    return server.endswith((".openai.com", ".openai.azure.com"))
+
+
+def _told(item: JsonObject, server: str) -> JsonObject:
+    """A message that a user, a developer or the system wrote. The role of developers is OpenAI's alone."""
+    role = item.get("role") or "user"
+    if role == "developer" and not is_openai(server):
+        role = "system"
     content = item.get("content")
     parts = [_part(part) if isinstance(part, dict) else part for part in content] if isinstance(content, list) else None
-    found: JsonObject = {"role": item.get("role") or "user", "content": content if parts is None else parts}
+    found: JsonObject = {"role": role, "content": content if parts is None else parts}
     if isinstance(item.get("name"), str):
         found["name"] = item["name"]
     return found

@@ -309,9 +309,8 @@ def _is_done_and_renamed(call: JsonObject, delta: Mapping[str, Any]) -> bool:
     given, function = _function(delta), _function(call)
     if not given.get("name") or not function.get("name") or not _is_object(function.get("arguments")):
         return False
-    is_a_repetition = given["name"] == function.get("name") and (
-        not given.get("arguments") or arguments_text(given["arguments"]) == function.get("arguments")
-    )
+    said = arguments_text(given.get("arguments"))
+    is_a_repetition = given["name"] == function.get("name") and (not said.strip() or said == function.get("arguments"))
     return not is_a_repetition
 
 
@@ -329,6 +328,8 @@ def _extend(call: JsonObject, delta: Mapping[str, Any]) -> None:
         function["name"] = str(function.get("name") or "") + ("" if is_begun and function.get("name") else name)
     text = arguments_text(given.get("arguments"))
     was = str(function.get("arguments") or "")
+    if was.strip() == "{}" and text.lstrip().startswith("{"):
+        was = ""  # what was said first only held the place
     if not (text and text == was and _is_object(was)):  # the whole again, after the pieces
         function["arguments"] = was + text
     for field, value in _others(delta, _CALL_FIELDS).items():

@@ -46,6 +46,7 @@ class OpenAIResponsesModel:
         client = await self._client.get()
         arguments = create_arguments(self.model, request)
         last: Any = None  # Any: one of the client's events
+        done: list[Any] = []
         with provider_errors("OpenAI"):
             async with await client.responses.create(**arguments, stream=True) as stream:
                 request_id = stream.response.headers.get("x-request-id")
@@ -53,9 +54,14 @@ class OpenAIResponsesModel:
                     yield RawEvent(event)
                     if event.type in _LAST_EVENTS:
                         last = event
+                    elif event.type == "response.output_item.done":
+                        done.append(event.item)
         if last is None:
             raise ProviderError("OpenAI's stream ended before the response was complete.", is_transient=True)
-        yield model_response(last.response.to_dict(mode="json", warnings=False), request_id)
+        body = last.response.to_dict(mode="json", warnings=False)
+        if not body.get("output"):  # some servers tell their items only one by one
+            body["output"] = [item.to_dict(mode="json", warnings=False) for item in done]
+        yield model_response(body, request_id)
 
     # -- conversations that the server keeps ------------------------------------------------------------------------
 

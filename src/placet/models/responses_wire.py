@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from placet.codec import JsonObject, plain
+from placet.codec import JsonObject
 from placet.errors import ProviderError, UserError
 from placet.events import Usage
 from placet.items import ModelResponse
@@ -150,11 +150,9 @@ def model_response(body: object, request_id: str | None) -> ModelResponse:
         raise failure(body, request_id)
     if status in ("queued", "in_progress", "cancelled"):
         raise ProviderError(f"OpenAI's response is {status}, and not complete.", request_id=request_id)
-    found = plain(body["output"], "output")
-    assert isinstance(found, list)
     response_id = body.get("id")
     return ModelResponse(
-        output=found,
+        output=body["output"],
         usage=usage_of(body.get("usage")),
         response_id=response_id if isinstance(response_id, str) else None,
         request_id=request_id,

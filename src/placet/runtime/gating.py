@@ -12,6 +12,7 @@ from placet.codec import JsonObject, parse_arguments, size_of, writable
 from placet.core.approvals import Entry, name_of
 from placet.core.deciding import facts_to_append, same_arguments
 from placet.core.gate import Ask, Free, digest_of, digest_of_questions, judge_answer, newest_first, newest_grant
+from placet.core.plan import HOSTED_MCP
 from placet.core.state import Call, RunFold
 from placet.core.table import Status
 from placet.decisions import label_key
@@ -94,7 +95,9 @@ async def _set_handoffs_aside(frame: Frame, calls: list[Call]) -> list[Call]:
     asked = [
         call
         for call in calls
-        if (found := frame.agent.handoff_named(call.name)) and await found.is_on(frame.context, frame.agent)
+        if call.server is None
+        and (found := frame.agent.handoff_named(call.name))
+        and await found.is_on(frame.context, frame.agent)
     ]
     if asked:
         frame.note(CallsDeferred([asked[0].id]))
@@ -292,10 +295,18 @@ def _apply_words_by_hand(frame: Frame, held: list[Call]) -> None:
     for grant in frame.by_hand.grants_by_hand():
         for call in held:
             entry = frame.run.ledger.entry(call.id)
-            if entry is not None and name_of(grant.tool) == call.name and grant.id not in known:
+            if entry is not None and _is_meant(grant, call, entry) and grant.id not in known:
                 known.add(grant.id)
                 frame.note(
                     msgspec.structs.replace(
                         grant, agent=entry.agent, tool=entry.tool, fingerprint=entry.fingerprint, path=""
                     )
                 )
+
+
+def _is_meant(grant: GrantMade, call: Call, entry: Entry) -> bool:
+    """Whether a grant made by hand is about this call: by its tool, and if a provider makes the call, by its server."""
+    is_hosted = grant.tool.startswith(f"{HOSTED_MCP}:")
+    if is_hosted or call.server is not None:
+        return grant.tool == entry.tool
+    return name_of(grant.tool) == call.name

@@ -11,7 +11,7 @@ import msgspec
 
 from placet.codec import JsonObject, NotPlain, encode, plain_item
 from placet.core.delivery import Outgoing, outgoing
-from placet.core.plan import is_call, problem_with
+from placet.core.plan import is_call, is_result, problem_with
 from placet.errors import (
     DeliveryUnknown,
     MaxTurnsExceeded,
@@ -263,11 +263,18 @@ def _as_output(frame: Frame, response: object) -> tuple[list[JsonObject], str | 
     if isinstance(response.incomplete, str):
         problem = f"it is incomplete, because {response.incomplete}"
     if problem is None and not any(map(is_call, output)):
-        text = final_text(output)
-        problem = (
-            "it holds neither a message nor a call" if text is None else parse_final(frame.agent.output_type, text)[1]
-        )
+        problem = _problem_with_end(frame, output)
     return output, problem
+
+
+def _problem_with_end(frame: Frame, output: list[JsonObject]) -> str | None:
+    """Why the run cannot end with this answer, which asks for nothing."""
+    text = final_text(output)
+    if text is not None:
+        return parse_final(frame.agent.output_type, text)[1]
+    if any(map(is_result, output)) and parse_final(frame.agent.output_type, "")[1] is None:
+        return None
+    return "it holds neither a message nor a call"
 
 
 def _brief(error: Exception) -> str:

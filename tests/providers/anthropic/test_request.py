@@ -290,8 +290,12 @@ def test_a_mark_of_caching_changes_nothing_of_what_was_said() -> None:
     items = answered({"role": "user", "content": parts}, tools=[PAY])
 
     found = messages({"role": "user", "content": marked}, *items, tools=[PAY])
+    system: list[JsonObject] = [{"role": "system", "content": each} for each in (parts, marked)]
+    said = answered(system[0], HELLO, tools=[PAY])
+    behind_a_marked_prompt = messages(system[1], HELLO, *said, tools=[PAY])
 
     assert found[1]["content"] == SAID
+    assert behind_a_marked_prompt[1]["content"] == SAID
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------

@@ -66,12 +66,19 @@ def test_a_text_that_stands_behind_the_calls_stays_in_their_message() -> None:
     assert found[0]["content"] == "I pay."
 
 
-def test_what_a_developer_or_the_system_says_stays_where_it_stands() -> None:
-    found = messages(
-        {"role": "developer", "content": "A"}, {"role": "user", "content": "B"}, {"role": "system", "content": "C"}
-    )
+@pytest.mark.parametrize(("server", "role"), [("api.openai.com", "developer"), (SERVER, "system")])
+def test_what_a_developer_or_the_system_says_stays_where_it_stands_in_a_role_that_the_server_knows(
+    server: str, role: str
+) -> None:
+    said: list[JsonObject] = [
+        {"role": "developer", "content": "A"},
+        {"role": "user", "content": "B"},
+        {"role": "system", "content": "C"},
+    ]
 
-    assert [(each["role"], each["content"]) for each in found] == [("developer", "A"), ("user", "B"), ("system", "C")]
+    found = messages(*said, server=server)
+
+    assert [(each["role"], each["content"]) for each in found] == [(role, "A"), ("user", "B"), ("system", "C")]
 
 
 def test_parts_of_a_message_become_this_apis_parts_and_keep_fields_of_their_own() -> None:
@@ -298,12 +305,20 @@ def test_settings_are_sent_under_the_names_of_this_api_and_what_is_not_set_is_no
     assert arguments(ModelRequest([])) == {"model": "m", "messages": []}
 
 
-@pytest.mark.parametrize("server", ["api.openai.com", "eu.api.openai.com", "shop.openai.azure.com"])
-def test_openai_itself_gets_the_limit_of_tokens_under_its_newer_name(server: str) -> None:
+@pytest.mark.parametrize(
+    ("server", "name"),
+    [
+        ("api.openai.com", "max_completion_tokens"),
+        ("eu.api.openai.com", "max_completion_tokens"),
+        ("shop.openai.azure.com", "max_completion_tokens"),
+        ("api.notopenai.com", "max_tokens"),
+        ("localhost", "max_tokens"),
+    ],
+)
+def test_openai_itself_gets_the_limit_of_tokens_under_its_newer_name(server: str, name: str) -> None:
     found = arguments(ModelRequest([], model_settings=ModelSettings(max_tokens=100)), server)
 
-    assert "max_tokens" not in found
-    assert found["max_completion_tokens"] == 100
+    assert found == {"model": "m", "messages": [], name: 100}
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", "none", {"type": "allowed_tools"}])

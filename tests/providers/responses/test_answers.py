@@ -9,6 +9,7 @@ import pytest
 
 from placet import (
     Agent,
+    ImageGenerationTool,
     MessageOutputItem,
     ModelBehaviorError,
     ModelRefusalError,
@@ -182,6 +183,20 @@ async def test_events_that_nobody_knows_are_told_and_passed_over(streamed: bool)
     assert result.final_output == "It is done."
 
 
+async def test_a_server_that_tells_its_items_only_one_by_one_is_understood() -> None:
+    body = {"id": "resp_1", "object": "response", "status": "completed", "output": [], "usage": None}
+    [message] = DONE
+    events = [
+        {"type": "response.output_item.done", "output_index": 0, "item": {**message, "mood": "calm"}},
+        {"type": "response.completed", "response": body},
+    ]
+    async with responses_model([raw(events)]) as (_, model):
+        result = await drive(shop(model).agent, "hello", streamed=True)
+
+    assert result.final_output == "It is done."
+    assert result.new_items[0].raw_item["mood"] == "calm"
+
+
 # -- reasoning
 
 
@@ -226,3 +241,27 @@ async def test_a_tool_choice_holds_for_the_first_request_and_then_the_model_may_
         await Runner.run(agent, "hello")
 
     assert [request.body.get("tool_choice") for request in provider.model_requests] == ["required", None]
+
+
+# -- what a provider did itself
+
+
+@BOTH
+async def test_an_answer_that_is_an_image_and_no_word_is_an_answer(streamed: bool) -> None:
+    image: dict[str, Any] = {"type": "image_generation_call", "status": "completed", "result": "iVBORw0KGgo="}
+    async with responses_model([[image]]) as (provider, model):
+        tool = ImageGenerationTool({"type": "image_generation"})
+        result = await drive(Agent(name="Painter", model=model, tools=[tool]), "A cat.", streamed=streamed)
+
+    assert result.final_output == ""
+    assert result.new_items[0].raw_item["result"] == "iVBORw0KGgo="
+    assert provider.refusals == []
+
+
+@pytest.mark.parametrize("kind", ["computer_call", "local_shell_call", "custom_tool_call"])
+async def test_a_call_that_nobody_here_can_answer_is_an_error_that_names_it(kind: str) -> None:
+    """Gone on with, the next request would be refused: the call has no output."""
+    body = {"id": "resp_1", "object": "response", "status": "completed", "usage": None}
+    async with responses_model([raw({**body, "output": [{"type": kind, "call_id": "c1"}, *DONE]})]) as (_, model):
+        with pytest.raises(ModelBehaviorError, match=kind):
+            await Runner.run(shop(model).agent, "hello")

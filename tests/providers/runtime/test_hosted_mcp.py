@@ -18,6 +18,7 @@ from placet import (
     MCPApprovalRequestItem,
     MCPApprovalResponseItem,
     RunConfig,
+    RunContextWrapper,
     Runner,
     RunState,
     SQLiteSession,
@@ -178,7 +179,7 @@ async def test_a_grant_reaches_this_servers_tool_and_no_other() -> None:
         """Delete."""
         return "gone"
 
-    agent = clerk(model, files(), files("backup", "https://backup.example/mcp"), delete)
+    agent = clerk(model, files(), files("backup"), delete)  # two labels, one address: the label decides
     result = await Runner.run(agent, "Delete all.")
     asked = []
     while result.interruptions:
@@ -419,6 +420,30 @@ def test_an_item_made_by_hand_is_named_like_the_providers() -> None:
     item = ToolApprovalItem(clerk(None), asks(id="r1"))
 
     assert (item.name, item.call_id) == ("delete", "r1")
+
+
+@pytest.mark.promise("P9")
+@pytest.mark.parametrize(("server", "waits"), [("files", False), ("backup", True), (None, True)])
+async def test_a_grant_made_by_hand_is_for_the_server_that_its_item_names(server: str | None, waits: bool) -> None:
+    agent = clerk(ScriptedModel([[asks(id="r1")], DONE]), files(), files("backup"))
+    raw = asks(server=server) if server is not None else function_call("delete", {"path": "/a"}, call_id="c9")
+    wrapper: RunContextWrapper[Any] = RunContextWrapper(None)
+    wrapper.approve_tool(ToolApprovalItem(agent, raw), always_approve=True)
+
+    result = await Runner.run(agent, RunState(wrapper, "Delete /a.", agent))
+
+    assert bool(result.interruptions) is waits
+
+
+async def test_a_tool_of_a_server_that_is_named_like_a_handoff_is_none() -> None:
+    other = Agent(name="Other", model=ScriptedModel([]))
+    agent = clerk(ScriptedModel([[asks("transfer_to_other", id="r1")]]))
+    agent.handoffs = [other]
+
+    result = await Runner.run(agent, "Delete /a.")
+
+    assert [item.kind for item in result.interruptions] == ["mcp_approval"]
+    assert result.last_agent is agent
 
 
 # -- other hosted tools

@@ -12,7 +12,7 @@ from placet.items import text_of
 from placet.testing.provider.chat_rules import check_body, check_messages
 from placet.testing.provider.ids import Mint
 from placet.testing.provider.recording import ProviderRequest
-from placet.testing.provider.reply import Reply, bare_event, event_reply, json_reply
+from placet.testing.provider.reply import Reply, bare_event, event_reply, json_reply, raw_reply
 from placet.testing.provider.response_events import pieces_of
 from placet.testing.provider.steps import Answer, Raw
 from placet.testing.provider.tokens import chat_usage
@@ -37,7 +37,7 @@ class ChatService:
     def respond(self, prepared: PreparedChat, answer: Answer | Raw, *, kept: bool, now: float) -> Reply:
         body = prepared.body
         if isinstance(answer, Raw):
-            return _raw_reply(answer, is_streamed=body.get("stream") is True)
+            return raw_reply(answer.body, bare_event, is_streamed=body.get("stream") is True)
         if answer.failure is not None:
             raise UserError("Chat Completions has no failed responses: write server_error() in place of failed().")
         message = self._message(answer.output)
@@ -129,11 +129,3 @@ def _call_deltas(call: dict[str, Any], index: int) -> list[dict[str, Any]]:
 
 def _choice(delta: dict[str, Any], reason: str | None) -> dict[str, Any]:
     return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
-
-
-def _raw_reply(answer: Raw, *, is_streamed: bool) -> Reply:
-    if isinstance(answer.body, bytes):
-        return Reply(200, {"content-type": "application/json"}, [answer.body])
-    if is_streamed and isinstance(answer.body, list):
-        return event_reply([bare_event(event) for event in answer.body])
-    return json_reply(answer.body)

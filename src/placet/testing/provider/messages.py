@@ -16,7 +16,7 @@ from placet.testing.provider.message_rules import Signatures, check_body, check_
 from placet.testing.provider.preserved_thinking import mark_of
 from placet.testing.provider.recording import ProviderRequest
 from placet.testing.provider.refusal import Refused, anthropic_error_body
-from placet.testing.provider.reply import Reply, event_reply, json_reply, named_event
+from placet.testing.provider.reply import Reply, event_reply, json_reply, named_event, raw_reply
 from placet.testing.provider.response_events import pieces_of
 from placet.testing.provider.steps import Answer, Raw
 from placet.testing.provider.tokens import anthropic_usage
@@ -44,7 +44,7 @@ class MessagesService:
         body = prepared.body
         is_streamed = body.get("stream") is True
         if isinstance(answer, Raw):
-            return _raw_reply(answer, is_streamed=is_streamed)
+            return raw_reply(answer.body, named_event, is_streamed=is_streamed)
         if answer.failure is not None:
             raise UserError("The Messages API has no failed responses: write server_error() in place of failed().")
         blocks, texts = self._blocks(answer.output, is_streamed=is_streamed)
@@ -164,11 +164,3 @@ def _block_deltas(block: Block, text: str) -> tuple[Block, list[Block]]:
             return {**block, "thinking": "", "signature": ""}, deltas
         case _:
             return block, []
-
-
-def _raw_reply(answer: Raw, *, is_streamed: bool) -> Reply:
-    if isinstance(answer.body, bytes):
-        return Reply(200, {"content-type": "application/json"}, [answer.body])
-    if is_streamed and isinstance(answer.body, list):
-        return event_reply([named_event(event) for event in answer.body])
-    return json_reply(answer.body)

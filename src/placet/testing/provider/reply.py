@@ -44,6 +44,15 @@ def event_reply(events: list[bytes], **headers: str) -> Reply:
     return Reply(200, {"content-type": "text/event-stream; charset=utf-8", **headers}, events, is_stream=True)
 
 
+def raw_reply(body: Any, as_event: Callable[[Any], bytes], *, is_streamed: bool) -> Reply:
+    """A body as it is: bytes, JSON, or (in a stream) a list of events in the form of their API."""
+    if isinstance(body, bytes):
+        return Reply(200, {"content-type": "application/json"}, [body])
+    if is_streamed and isinstance(body, list):
+        return event_reply([as_event(event) for event in body])
+    return json_reply(body)
+
+
 def named_event(data: dict[str, Any]) -> bytes:
     """An event whose name is its `type`, as the Responses API and the Messages API send them."""
     return f"event: {data['type']}\ndata: {json.dumps(data)}\n\n".encode()

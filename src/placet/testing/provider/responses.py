@@ -20,7 +20,7 @@ from placet.testing.provider.conversations import (
 from placet.testing.provider.ids import Mint
 from placet.testing.provider.recording import ProviderRequest
 from placet.testing.provider.refusal import Refused
-from placet.testing.provider.reply import Reply, event_reply, json_reply, named_event
+from placet.testing.provider.reply import Reply, event_reply, json_reply, named_event, raw_reply
 from placet.testing.provider.response_events import error_event, response_events
 from placet.testing.provider.response_history import Ledger, check_history
 from placet.testing.provider.response_items import Item, check_item, stored_form, type_of
@@ -105,7 +105,7 @@ class ResponsesService:
     def respond(self, prepared: Prepared, answer: Answer | Raw, *, kept: bool, now: float) -> Reply:
         is_streamed = prepared.body.get("stream") is True
         if isinstance(answer, Raw):
-            return raw_reply(answer, is_streamed)
+            return raw_reply(answer.body, named_event, is_streamed=is_streamed)
         response = self._made(prepared, answer, now)
         new = [stored_form(item, item.get("id") or new_item_id(item, self._mint)) for item in prepared.new]
         self._ledger.learn(response["output"], kept=kept and response["store"])
@@ -222,11 +222,3 @@ def _input_items(given: Any) -> list[Any]:
 def _sealed(item_id: str) -> str:
     """Encrypted reasoning: nobody but the service can make or read it."""
     return "gAAAAA" + base64.urlsafe_b64encode(hashlib.sha256(f"reasoning of {item_id}".encode()).digest()).decode()
-
-
-def raw_reply(answer: Raw, is_streamed: bool) -> Reply:
-    if isinstance(answer.body, bytes):
-        return Reply(200, {"content-type": "application/json"}, [answer.body])
-    if is_streamed and isinstance(answer.body, list):
-        return event_reply([named_event(event) for event in answer.body])
-    return json_reply(answer.body)
