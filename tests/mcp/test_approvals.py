@@ -11,7 +11,7 @@ from placet import Agent, Runner, RunState, StaleApproval, ToolContext, UserErro
 from placet.core.approvals import ApprovalRecord
 from placet.desk import Desk
 from placet.fleet.doctor import examine
-from placet.mcp import MCPServerInProcess
+from placet.mcp import MCPServerInProcess, MCPServerStdio, create_static_tool_filter
 from placet.stores.opening import open_store
 from placet.testing import ScriptedModel
 from tests.mcp.scenes import DONE, Effects, agent_with, call, outputs, own_shop, run_program, stdio_shop
@@ -283,9 +283,9 @@ async def test_the_doctor_looks_at_the_servers_tools(effects: Effects, tmp_path:
     codes = {
         "same": await found(own_shop(require_approval="always")),
         "changed": await found(stdio_shop(effects, env={"SHOP_REFUND": "strict"})),
-        "gone": await found(stdio_shop(effects, env={"SHOP_REFUND": "gone"})),
+        "gone": await found(own_shop(tool_filter=create_static_tool_filter(blocked_tool_names=["refund"]))),
         "no server": await found(),
-        "down": await found(stdio_shop(effects, env={"SHOP_REFUND": "x", "PYTHONHOME": "/nowhere"})),
+        "down": await found(MCPServerStdio({"command": "no-such-server-anywhere"}, name="shop")),
     }
     await store.close()
 
@@ -299,14 +299,13 @@ async def test_the_doctor_looks_at_the_servers_tools(effects: Effects, tmp_path:
     }
 
 
-async def test_an_item_that_was_shown_before_the_schema_changed_is_refused(effects: Effects) -> None:
+async def test_an_item_that_was_shown_before_the_tool_changed_is_refused() -> None:
     model = ScriptedModel([[REFUND], DONE])
-    before = Agent(name="ops", model=model, mcp_servers=[stdio_shop(effects, require_approval="always")])
+    before = Agent(name="ops", model=model, mcp_servers=[own_shop(require_approval="always")])
     paused = await Runner.run(before, "go")
     state = paused.to_state()
     state.approve("c1")
-    changed = stdio_shop(effects, require_approval="always", env={"SHOP_REFUND": "strict"})
-    after = Agent(name="ops", model=model, mcp_servers=[changed])
+    after = Agent(name="ops", model=model, mcp_servers=[own_shop(require_approval="always", version="2")])
     later = (await Runner.run(after, state)).to_state()
 
     with pytest.raises(StaleApproval, match="asked about anew"):

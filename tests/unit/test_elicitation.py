@@ -30,6 +30,7 @@ from placet.core.elicitation import answers_of, check_agreement, checked_answers
 from placet.core.fold import fold
 from placet.core.log import read_lines
 from placet.errors import IllegalTransition
+from placet.mcp import MCPTool
 from placet.run_config import Limits, RunConfig
 from placet.testing import ScriptedModel, assistant_message, function_call
 from placet.toolset import MAX_NAME, as_model_name, name_apart
@@ -291,3 +292,20 @@ def test_tools_are_named_apart_whatever_the_order_of_their_servers() -> None:
     assert forwards == ["one__read", "write", "two__read"]
     assert sorted(forwards) == sorted(backwards)
     assert [tool.name for tool in name_apart(["write"], [one])] == ["read", "one__write"]
+
+
+def test_names_that_are_alike_even_with_their_servers_are_told_apart_by_the_whole_identity() -> None:
+    class Server:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+    def tool(server: str, name: str) -> MCPTool:
+        return MCPTool(name, "", {}, on_invoke_tool=None, server_name=server, tool_name=name)  # type: ignore[arg-type]
+
+    found = [(Server("a"), [tool("a", "b__c"), tool("a", "c")]), (Server("a__b"), [tool("a__b", "c")])]
+
+    names = [each.name for each in name_apart(["b__c"], found)]
+
+    assert len(set(names)) == 3
+    assert names[1] == "a__c"
+    assert all(name.startswith("a__b__c_") for name in (names[0], names[2]))

@@ -394,7 +394,7 @@ async def _all_pages(connection: Connection) -> list[ServerTool]:
         found += page.tools
         cursor = page.next_cursor
         if cursor is None:
-            return found
+            return list({tool.name: tool for tool in reversed(found)}.values())[::-1]  # of two alike the first counts
     raise ToolsetUnavailable(f"MCP server lists its tools on more than {MAX_PAGES} pages: it does not come to an end.")
 
 
