@@ -39,9 +39,7 @@ def name_apart(
     plain = [as_model_name(tool.name) for _, tool in pairs]
     clash = _clashing(taken, plain)
     names = [
-        as_model_name(f"{_OTHER_SIGNS.sub('_', server.name)}__{tool.name}")
-        if always_prefixed or name in clash
-        else name
+        _prefixed(server.name, tool.name) if always_prefixed or name in clash else name
         for (server, tool), name in zip(pairs, plain, strict=True)
     ]
     clash = _clashing(taken, names)  # `a` with `b__c`, and `a__b` with `c`: only the whole identity tells them apart
