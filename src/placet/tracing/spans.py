@@ -352,9 +352,9 @@ class DriveTrace:
             self._end(body, at)
         assert call.question is not None, "the memory has just learned of it"
         request = self._memory.request_id(call, call.question)
-        asked = "request_input" if call.question.kind == "elicitation" else "request_approval"
+        is_input = call.question.kind == "elicitation"
         span = self._start(
-            f"{asked} {call.name}",
+            f"request_input {call.name}" if is_input else f"request_approval {call.name}",
             self._run(run.path).span,
             at,
             self._words.of_question(call, call.question),
@@ -369,7 +369,7 @@ class DriveTrace:
         request = self._memory.request_id(call, question)
         asked = Link(context_of(question.asked_in or self.run_id, "ask", request), {"placet.link": "request"})
         span = self._start(
-            f"{'input' if question.kind == 'elicitation' else 'approval'} {call.name}",
+            f"input {call.name}" if question.kind == "elicitation" else f"approval {call.name}",
             self._run(path_of(call.id)).span,
             question.asked_at,
             self._words.of_wait(call, question, end, ended_by),
