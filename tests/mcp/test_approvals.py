@@ -260,12 +260,12 @@ async def test_a_desk_drives_runs_with_servers_and_checks_edits_against_their_sc
     agent = agent_with(own_shop(require_approval="always"), steps=[[REFUND], DONE])
     async with Desk(f"sqlite:///{tmp_path}/desk.db", agents=[agent]) as desk:
         run = await desk.start("ops", "go")
-        await desk.wait(run.id, until="paused", timeout=30)
+        await desk.wait(run.id, until="paused", timeout=90)
         (request,) = await desk.pending(run_id=run.id)
         with pytest.raises(UserError, match="order_id: is required"):
             await desk.decide(request.id, "edit", arguments={"cents": 5})
         await desk.decide(request.id, "edit", arguments={"order_id": "9", "cents": 5}, by="ana")
-        ended = await desk.wait(run.id, until="ended", timeout=30)
+        ended = await desk.wait(run.id, until="ended", timeout=90)
 
     assert ended.final_output == "done"
     assert effects.lines == ["refund 9 5"]
