@@ -160,15 +160,15 @@ def bootstrap_uv() -> str:
     return str(uv)
 
 
-def install_locked_packages(uv: str) -> None:
-    env = uv_environment()
-    command = [uv, "pip", "sync", "--quiet", "--require-hashes", str(LOCK)]
+def install_locked_packages(uv: str, lock_file: Path = LOCK, venv: Path = VENV) -> None:
+    env = uv_environment() | {"VIRTUAL_ENV": str(venv)}
+    command = [uv, "pip", "sync", "--quiet", "--require-hashes", str(lock_file)]
     if subprocess.run(command, env=env, cwd=ROOT, check=False).returncode == 0:
         return
     complain("uv could not install the locked packages; trying pip itself, with the configuration of this machine.")
-    pip = [base_python(), "-m", "pip", "--python", str(VENV / "bin" / "python")]
+    pip = [base_python(), "-m", "pip", "--python", str(venv / "bin" / "python")]
     run_quietly(
-        [*pip, "install", "--quiet", "--require-hashes", "--no-input", "-r", str(LOCK)],
+        [*pip, "install", "--quiet", "--require-hashes", "--no-input", "-r", str(lock_file)],
         environment() | {"PIP_USER": "0"},
         "the locked packages could not be installed: check the network and what `python3 -m pip config list` says "
         "about index and certificates, and run the command again.",
@@ -225,14 +225,9 @@ def set_up_mcp_servers() -> None:
                 continue
             uv = bootstrap_uv()
             say(f"setting up: the MCP server {lock_file.stem}")
-            otherwise = (
-                f"the MCP server '{lock_file.stem}' could not be installed, and the tests need it: check the network "
-                "and what `python3 -m pip config list` says about index and certificates, and run the command again."
-            )
-            env = uv_environment() | {"VIRTUAL_ENV": str(place)}
             make = [uv, "venv", "--quiet", "--clear", "--no-project", "--python", base_python(), str(place)]
-            run_quietly(make, env, otherwise)
-            run_quietly([uv, "pip", "sync", "--quiet", "--require-hashes", str(lock_file)], env, otherwise)
+            run_quietly(make, uv_environment(), f"{place} could not be made: remove it and run the command again.")
+            install_locked_packages(uv, lock_file, place)
             stamp.write_text(wanted)
 
 

@@ -34,13 +34,28 @@ def name_apart(
     A tool keeps its own name if nothing else has it. Otherwise the name of its server is put before it: before all that
     share the name, so that no name depends on the order of the servers. The agent's own tools are never renamed.
     """
-    taken = set(own)
-    often = Counter(as_model_name(tool.name) for _, tools in found for tool in tools)
-    named: list[Tool] = []
-    for server, tools in found:
-        for tool in tools:
-            plain = as_model_name(tool.name)
-            if always_prefixed or often[plain] > 1 or plain in taken:
-                plain = as_model_name(f"{_OTHER_SIGNS.sub('_', server.name)}__{tool.name}")
-            named.append(tool if plain == tool.name else dataclasses.replace(tool, name=plain))
-    return named
+    taken = frozenset(own)
+    pairs = [(server, tool) for server, tools in found for tool in tools]
+    plain = [as_model_name(tool.name) for _, tool in pairs]
+    clash = _clashing(taken, plain)
+    names = [
+        _prefixed(server.name, tool.name) if always_prefixed or name in clash else name
+        for (server, tool), name in zip(pairs, plain, strict=True)
+    ]
+    clash = _clashing(taken, names)  # `a` with `b__c`, and `a__b` with `c`: only the whole identity tells them apart
+    names = [
+        as_model_name(f"{name}:{tool.identity}") if name in clash else name
+        for (_, tool), name in zip(pairs, names, strict=True)
+    ]
+    return [
+        tool if name == tool.name else dataclasses.replace(tool, name=name)
+        for (_, tool), name in zip(pairs, names, strict=True)
+    ]
+
+
+def _prefixed(server: str, tool: str) -> str:
+    return as_model_name(f"{_OTHER_SIGNS.sub('_', server)}__{tool}")
+
+
+def _clashing(taken: frozenset[str], names: Sequence[str]) -> set[str]:
+    return {name for name, times in Counter(names).items() if times > 1 or name in taken}

@@ -21,7 +21,8 @@ from tests.mcp import shop
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOP = Path(__file__).with_name("shop.py")
-PATIENCE = 30.0
+PATIENCE = 90.0
+"""Seconds after which a test gives up what another process should have done. On an idle machine none waits for long."""
 
 
 def call(tool: str, label: str, /, **arguments: Any) -> Any:
@@ -134,9 +135,15 @@ def agent_with(*servers: Any, steps: list[Any] | None = None, **options: Any) ->
 
 async def run_program(module: str, *arguments: str) -> str:
     """Run a program of the tests in a process of its own; what it said."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", module, *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
-    )
+    return await _run_python("-m", module, *arguments)
+
+
+async def run_program_text(text: str) -> str:
+    return await _run_python("-c", text)
+
+
+async def _run_python(*arguments: str) -> str:
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     said, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode == 0
     return said.decode()

@@ -101,10 +101,12 @@ async def test_a_session_that_a_restarted_server_does_not_know_is_opened_anew(ef
             process.kill()
             again = ShopProcess(effects, "http", port=process.port)
             try:
+                listed = await server.list_tools()
                 await server.call_tool("refund", {"order_id": "2", "cents": 2})
             finally:
                 again.close()
 
+    assert "refund" in {tool.name for tool in listed}
     assert effects.lines == ["refund 1 1", "refund 2 2"]
 
 

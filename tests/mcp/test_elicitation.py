@@ -201,12 +201,12 @@ async def test_at_a_desk_the_question_is_shown_and_answered_by_respond(effects: 
     agent = agent_with(own_shop(), steps=[[SHIP], DONE])
     async with Desk(f"sqlite:///{tmp_path}/desk.db", agents=[agent]) as desk:
         run = await desk.start("ops", "go")
-        await desk.wait(run.id, until="paused", timeout=30)
+        await desk.wait(run.id, until="paused", timeout=90)
         (request,) = await desk.pending(run_id=run.id)
         with pytest.raises(UserError, match="number: is required"):
             await desk.decide(request.id, "respond", output={"street": "Main"})
         answered = await desk.decide(request.id, "respond", output=ADDRESS, by="ana")
-        ended = await desk.wait(run.id, until="ended", timeout=30)
+        ended = await desk.wait(run.id, until="ended", timeout=90)
 
     assert request.kind == "elicitation"
     assert [q["message"] for q in (request.questions or {}).values()] == ["Where should order 7 go?"]

@@ -138,7 +138,7 @@ async def test_a_call_that_takes_too_long_is_reported_and_neither_repeated_nor_c
     effects: Effects,
 ) -> None:
     agent = agent_with(
-        stdio_shop(effects, client_session_timeout_seconds=1.5),
+        own_shop(client_session_timeout_seconds=3),
         steps=[[call("slow", "c1", name="a", seconds=30)], DONE],
     )
 

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 from opentelemetry.trace import StatusCode
 
-from placet import Agent, Grant, MemoryStore, Runner, RunState, ToolContext, ToolError, function_tool
+from placet import Agent, Grant, MemoryStore, NeedsInput, Runner, RunState, ToolContext, ToolError, function_tool
 from placet.events import DecisionMade
 from placet.ids import split_call_id
 from placet.runtime.journal import fold_log
@@ -446,3 +446,26 @@ async def decide_from_outside(store: MemoryStore, run_id: str, now: float) -> No
     line = after.next_line(now, [word])
     after.append(line)
     await store.append(None, stored.log, [line], fold_log(after))
+
+
+async def test_a_call_that_asks_has_two_executions_and_a_wait_for_input_between_them(traces: Traces) -> None:
+    form = {"mode": "form", "message": "How much?", "requestedSchema": {"type": "object"}}
+
+    @function_tool
+    async def pay(ctx: ToolContext[Any]) -> Any:
+        return NeedsInput({"amount": form}) if ctx.answers is None else "paid"
+
+    agent = scripted([[call("pay", "c1")], DONE], pay)
+    state = await paused(traces, agent)
+    traces.clock.advance(30)
+    state.respond("c1", {}, by="ana")
+
+    await traces.go(agent, state)
+
+    bodies = traces.all("execute_tool pay")
+    (asked,), (wait,) = traces.all("request_input pay"), traces.all("input pay")
+    assert [attributes(body)["placet.call.outcome"] for body in bodies] == ["input_asked", "finished"]
+    assert [body.status.status_code for body in bodies] == [StatusCode.UNSET, StatusCode.UNSET]
+    assert attributes(asked)["placet.request.kind"] == "elicitation"
+    assert attributes(wait)["placet.decision.verdict"] == "respond"
+    assert seconds(wait) == (0, 30)

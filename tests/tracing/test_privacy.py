@@ -158,8 +158,9 @@ def test_the_documentation_names_exactly_the_attributes_events_and_spans_that_th
         "chat",
         "request_approval",
         "approval",
+        "request_input",
+        "input",
         "execute_tool",
     }
-    assert {
-        name for name in ("invoke_agent", "request_approval", "approval", "execute_tool") if f"`{name} {{" not in page
-    } == set()
+    named = ("invoke_agent", "request_approval", "approval", "request_input", "input", "execute_tool")
+    assert {name for name in named if f"`{name} {{" not in page} == set()

@@ -109,15 +109,16 @@ class Calling:
         meta: RequestParamsMeta | None = self.meta  # type: ignore[assignment]  # any keys are allowed there
         for is_last in (False, True):
             try:
-                return await session.call_tool(
-                    self.tool,
-                    self.arguments,
-                    self.timeout,
-                    input_responses=responses,
-                    request_state=state,
-                    meta=meta,
-                    allow_input_required=True,
-                )
+                with connection.asking():
+                    return await session.call_tool(
+                        self.tool,
+                        self.arguments,
+                        self.timeout,
+                        input_responses=responses,
+                        request_state=state,
+                        meta=meta,
+                        allow_input_required=True,
+                    )
             except MCPError as error:
                 if is_last or error.code != HEADER_MISMATCH:
                     raise
@@ -141,6 +142,16 @@ class Calling:
         if error.code == URL_ELICITATION_REQUIRED and not connection.is_stateless:
             return NeedsInput(links_of(UrlElicitationRequiredError.from_error(error.error).elicitations))
         raise ToolError(f"{what} was refused by the server: {error.message} (code {error.code})") from error
+
+
+def is_of_a_dead_connection(error: Exception) -> bool:
+    """Whether a new connection may do what this one could not."""
+    from mcp.shared.exceptions import MCPError
+    from mcp.types import CONNECTION_CLOSED
+
+    if not isinstance(error, MCPError):
+        return False
+    return error.code in (NOT_SENT, CONNECTION_CLOSED) or _is_of_a_lost_session(error)
 
 
 def _is_of_a_lost_session(error: MCPError) -> bool:

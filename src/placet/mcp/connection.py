@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -35,12 +35,14 @@ class Connection:
         self._client: Client | None = None
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._in_flight = 0
+        self._is_retired = False
         self.error: BaseException | None = None
         """What ended it, if it was not closed."""
 
     @property
     def is_open(self) -> bool:
-        return self._client is not None and not self._closing.is_set()
+        return self._client is not None and not self._closing.is_set() and not self._is_retired
 
     @property
     def client(self) -> Client:
@@ -98,8 +100,26 @@ class Connection:
             return
         if self._client is None and not task.done():
             task.cancel()  # it is still connecting: the SDK leaves what it entered
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await asyncio.shield(asyncio.wait([task]))
+        await asyncio.shield(asyncio.wait([task]))
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        """While something is asked through it, a connection that nobody should use any more is not torn."""
+        self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            self._close_if_idle()
+
+    def retire(self) -> None:
+        """Let nobody ask through it any more, and let what is being asked come to its end."""
+        self._is_retired = True
+        self._close_if_idle()
+
+    def _close_if_idle(self) -> None:
+        if self._is_retired and not self._in_flight:
+            self._closing.set()
 
     # -- what the server says by itself ----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import logging
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack
 
 from placet.agent import Agent, MCPConfig
@@ -15,7 +16,7 @@ from placet.context import RunContextWrapper, ToolContext
 from placet.core.json_schema import problems
 from placet.errors import ToolsetUnavailable, UserError
 from placet.items import Named
-from placet.mcp.calling import Calling, NotTaken
+from placet.mcp.calling import Calling, NotTaken, is_of_a_dead_connection
 from placet.mcp.connection import Connection, make_client
 from placet.mcp.filters import ToolFilter, ToolFilterContext, check_filter, passes
 from placet.mcp.policy import Policy, RequireApproval
@@ -102,6 +103,8 @@ class MCPServer:
         unknown = set(options) - set(ServerOptions.__annotations__)
         if unknown:
             raise TypeError(f"{type(self).__name__} got an unexpected keyword argument '{unknown.pop()}'")
+        if find_spec("mcp") is None:
+            raise UserError('MCP servers need the package mcp: pip install "placet[mcp]".')
         self._name = options.get("name") or default_name
         self._options = options
         self._caches = options.get("cache_tools_list", False)
@@ -180,8 +183,8 @@ class MCPServer:
         async with line.lock:
             if line.connection is not None and line.connection.is_open:
                 return line.connection
-            if line.connection is not None:  # it died: nothing of it is trusted any more
-                await line.connection.close()
+            if line.connection is not None:  # it died, or does not lead to the server any more
+                line.connection.retire()
                 logger.warning("server lost", extra={"action": "mcp_server_lost", "server": self._name})
             line.connection = None
             line.forget_listing()
@@ -255,7 +258,14 @@ class MCPServer:
             return line.listing
         version = line.version
         async with asyncio.timeout(self._timeout):
-            found = await _all_pages(connection)
+            try:
+                found = await _all_pages(connection)
+            except Exception as error:
+                if not is_of_a_dead_connection(error):
+                    raise
+                connection.retire()  # asking for a listing again harms nobody
+                found = await _all_pages(await self._connected())
+                version = line.version
         if self._caches and line.version == version:  # what changed while it was read is read again
             line.listing = found
         self._seen = found
@@ -360,7 +370,7 @@ class MCPServer:
             try:
                 return await ask(connection)
             except NotTaken:
-                connection.lost()
+                connection.retire()
                 return await ask(await self._connected())
 
     async def list_prompts(self) -> Any:
@@ -379,11 +389,12 @@ async def _all_pages(connection: Connection) -> list[ServerTool]:
     found: list[ServerTool] = []
     cursor: str | None = None
     for _ in range(MAX_PAGES):
-        page = await connection.client.list_tools(cursor=cursor)
+        with connection.asking():
+            page = await connection.client.list_tools(cursor=cursor)
         found += page.tools
         cursor = page.next_cursor
         if cursor is None:
-            return found
+            return list({tool.name: tool for tool in reversed(found)}.values())[::-1]  # of two alike the first counts
     raise ToolsetUnavailable(f"MCP server lists its tools on more than {MAX_PAGES} pages: it does not come to an end.")
 
 

@@ -5,6 +5,7 @@ invoke_agent Support                       the drive; one more each time the run
 ├── request_approval refund                the question, when it is asked
 ├── approval refund                        from the question to the decision, told by the drive that acts on it
 ├── execute_tool refund                    from the claim to the output
+├── request_input ship, input ship         the same for a running call that asks a person something
 └── execute_tool ask_billing
     └── invoke_agent ask_billing           a nested run, and in it the same again
 """
@@ -351,8 +352,9 @@ class DriveTrace:
             self._end(body, at)
         assert call.question is not None, "the memory has just learned of it"
         request = self._memory.request_id(call, call.question)
+        is_input = call.question.kind == "elicitation"
         span = self._start(
-            f"request_approval {call.name}",
+            f"request_input {call.name}" if is_input else f"request_approval {call.name}",
             self._run(run.path).span,
             at,
             self._words.of_question(call, call.question),
@@ -367,7 +369,7 @@ class DriveTrace:
         request = self._memory.request_id(call, question)
         asked = Link(context_of(question.asked_in or self.run_id, "ask", request), {"placet.link": "request"})
         span = self._start(
-            f"approval {call.name}",
+            f"input {call.name}" if question.kind == "elicitation" else f"approval {call.name}",
             self._run(path_of(call.id)).span,
             question.asked_at,
             self._words.of_wait(call, question, end, ended_by),
