@@ -14,7 +14,7 @@ from placet.core.state import Call, RunFold
 from placet.errors import PlacetError, UserError
 from placet.ids import request_id
 from placet.ports import DeskStore, RunQuery
-from placet.runtime.journal import fold_log
+from placet.runtime.journal import load_recent
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +53,8 @@ async def examine(store: DeskStore, agents: Sequence[Agent[Any]]) -> AsyncIterat
 
 async def _findings(store: DeskStore, graphs: dict[str, AgentGraph], run_id: str) -> AsyncIterator[Finding]:
     try:
-        stored = await store.load(run_id)
-        run = fold_log(stored.log) if stored is not None and stored.log is not None else None
+        found = await load_recent(store, run_id)
+        run = found[2] if found is not None else None
     except PlacetError as error:
         yield Finding(run_id=run_id, code="unreadable", message=str(error))
         return

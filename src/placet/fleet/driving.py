@@ -19,7 +19,7 @@ from placet.ports import DeskStore, Session
 from placet.run_config import RunConfig
 from placet.run_state import RunState
 from placet.runtime.frame import awaited
-from placet.runtime.journal import fold_log
+from placet.runtime.journal import fold_log, load_recent
 from placet.runtime.runner import Order, carry_out
 from placet.secrets import split_secrets, spoken
 
@@ -123,10 +123,10 @@ class RunDriver:
             return True
 
     async def _drive(self, run_id: str) -> bool:
-        stored = await self._store.load(run_id)
-        if stored is None or stored.log is None:
+        found = await self._load(run_id)
+        if found is None:
             return False
-        run = fold_log(stored.log)
+        log, run = found
         agent = self.agents.get(run.starting_agent)
         if agent is None or run.has_ended or await self._park_if_poisoned(run_id):
             return False
@@ -134,11 +134,19 @@ class RunDriver:
             context = await self._contexts.load(run_id, run.context)
             session = self._session_of(run)
         except Exception as error:
-            await self._note_stop(stored.log, run, error)
+            await self._note_stop(log, run, error)
             raise
-        state = RunState.of_run(AgentGraph(agent), stored.log, run, None, self._config.clock)
+        state = RunState.of_run(AgentGraph(agent), log, run, None, self._config.clock)
         await self._go_on(agent, state, context, session)
         return True
+
+    async def _load(self, run_id: str) -> tuple[Log, RunFold] | None:
+        """The end of the run's log and its fold; the whole log where somebody watches, who is told all of it."""
+        if not self._config.observers:
+            found = await load_recent(self._store, run_id)
+            return None if found is None else found[1:]
+        stored = await self._store.load(run_id)
+        return None if stored is None or stored.log is None else (stored.log, fold_log(stored.log))
 
     def _session_of(self, run: RunFold) -> Session | None:
         if run.session is None:
@@ -181,6 +189,7 @@ class RunDriver:
             context=context,
             session=session,
             save_context=self._contexts.dump,
+            load=None if self._config.observers else self._store.load_recent,
         )
         await carry_out(order, None)
 
