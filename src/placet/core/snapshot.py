@@ -6,7 +6,6 @@ claims always come out of the log itself.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Literal
 
 import msgspec
@@ -88,12 +87,6 @@ class _Fold(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 _decoder = msgspec.json.Decoder(_Fold)
-_MADE_OF_OTHERS = frozenset({"ledger", "calls", "seen_labels", "input_ids"})
-_AS_IT_IS = tuple(
-    field.name
-    for field in fields(RunFold)
-    if field.name in _Fold.__struct_fields__ and field.name not in _MADE_OF_OTHERS
-)
 
 
 def is_between_turns(run: RunFold) -> bool:
@@ -104,29 +97,90 @@ def is_between_turns(run: RunFold) -> bool:
 def dump(run: RunFold) -> bytes:
     assert is_between_turns(run), "what is open comes out of the log"
     entries, grants, uses, past = run.ledger.contents()
-    shot = _Fold(
-        ledger=_Ledger(entries, list(grants), uses, past),
-        calls=[_dumped(call) for call in run.calls.values()],
-        seen_labels=sorted(run.seen_labels),
-        input_ids=sorted(run.input_ids),
-        **{name: getattr(run, name) for name in _AS_IT_IS},
+    return encode(
+        _Fold(
+            ledger=_Ledger(entries, list(grants), uses, past),
+            calls=[_dumped(call) for call in run.calls.values()],
+            seen_labels=sorted(run.seen_labels),
+            input_ids=sorted(run.input_ids),
+            starting_agent=run.starting_agent,
+            agent=run.agent,
+            response_agent=run.response_agent,
+            max_turns=run.max_turns,
+            turn=run.turn,
+            usage=run.usage,
+            cancel_asked=run.cancel_asked,
+            context=run.context,
+            started_by=run.started_by,
+            stopped=run.stopped,
+            origins=run.origins,
+            history=run.history,
+            input_length=run.input_length,
+            has_new_input=run.has_new_input,
+            judged_turn=run.judged_turn,
+            input_judged=run.input_judged,
+            tripped=run.tripped,
+            session=run.session,
+            session_written=run.session_written,
+            session_backlog=run.session_backlog,
+            session_total=run.session_total,
+            session_writing=run.session_writing,
+            responses=run.responses,
+            last_output=run.last_output,
+            delivery=run.delivery,
+            server_id=run.server_id,
+            last_response_id=run.last_response_id,
+            request=run.request,
+            outbox=run.outbox,
+            in_flight=run.in_flight,
+        )
     )
-    return encode(shot)
 
 
 def restore(data: bytes) -> RunFold:
     """The fold whose bytes these are; UnusableFold when they are none."""
     try:
         shot = _decoder.decode(data)
-        ledger = Ledger.of(shot.ledger.entries, shot.ledger.grants, shot.ledger.uses, shot.ledger.past)
-        run = RunFold(ledger=ledger, started=True)
-        for name in _AS_IT_IS:
-            setattr(run, name, getattr(shot, name))
-        run.calls = {each.id: _restored(each) for each in shot.calls}
+        calls = {each.id: _restored(each) for each in shot.calls}
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UnusableFold(str(error)) from error
-    run.seen_labels, run.input_ids = set(shot.seen_labels), frozenset(shot.input_ids)
-    return run
+    return RunFold(
+        ledger=Ledger.of(shot.ledger.entries, shot.ledger.grants, shot.ledger.uses, shot.ledger.past),
+        started=True,
+        calls=calls,
+        seen_labels=set(shot.seen_labels),
+        input_ids=frozenset(shot.input_ids),
+        starting_agent=shot.starting_agent,
+        agent=shot.agent,
+        response_agent=shot.response_agent,
+        max_turns=shot.max_turns,
+        turn=shot.turn,
+        usage=shot.usage,
+        cancel_asked=shot.cancel_asked,
+        context=shot.context,
+        started_by=shot.started_by,
+        stopped=shot.stopped,
+        origins=shot.origins,
+        history=shot.history,
+        input_length=shot.input_length,
+        has_new_input=shot.has_new_input,
+        judged_turn=shot.judged_turn,
+        input_judged=shot.input_judged,
+        tripped=shot.tripped,
+        session=shot.session,
+        session_written=shot.session_written,
+        session_backlog=shot.session_backlog,
+        session_total=shot.session_total,
+        session_writing=shot.session_writing,
+        responses=shot.responses,
+        last_output=shot.last_output,
+        delivery=shot.delivery,
+        server_id=shot.server_id,
+        last_response_id=shot.last_response_id,
+        request=shot.request,
+        outbox=shot.outbox,
+        in_flight=shot.in_flight,
+    )
 
 
 def _dumped(call: Call) -> _Call:
