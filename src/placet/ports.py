@@ -363,6 +363,11 @@ class StoreNumbers(msgspec.Struct, frozen=True, kw_only=True):
 class DeskStore(Store, RecordStore, Protocol):
     """A store that many processes share: what a desk and an engine need beyond driving one run."""
 
+    async def load_recent(self, run_id: str) -> StoredRun | None:
+        """What is known of the run, for whoever needs only its end: where the store has a cached fold of the log that
+        this code can use, the log begins behind it (`log.start`, `log.base`). Otherwise it is the whole log."""
+        ...
+
     async def requests(self, query: RequestQuery) -> Page[RequestRow]:
         """Oldest first, unless the query says otherwise; a page costs the same however many wait."""
         ...
@@ -425,7 +430,7 @@ class DeskStore(Store, RecordStore, Protocol):
     ) -> bool:
         """Take what the facts of an ended run say out of its log and of all that is indexed of it, for good, and write
         into the operators' log that it was done. The chain of the run's log stays as it was. False: it was erased
-        before. UserError while the run has not ended, RunConflict while somebody drives it."""
+        before. UserError while the run has not ended."""
         ...
 
     async def delete(self, run_id: str) -> bool:

@@ -142,6 +142,25 @@ class Ledger:
                 twin._staged_grants = self._staged_grants
         return twin
 
+    def contents(
+        self,
+    ) -> tuple[list[Entry], tuple[GrantMade, ...], dict[str, int], list[DecisionMade]]:
+        """What the log has told, as plain values; what is only staged is not in it."""
+        with self._lock:
+            return list(self._entries.values()), self._grants, self._uses.copy(), list(self._past.values())
+
+    @classmethod
+    def of(
+        cls, entries: Sequence[Entry], grants: Sequence[GrantMade], uses: dict[str, int], past: Sequence[DecisionMade]
+    ) -> Ledger:
+        """A ledger with these contents, in which nothing is open."""
+        ledger = cls()
+        for entry in entries:
+            ledger._add(entry)
+        ledger._grants, ledger._uses = tuple(grants), uses
+        ledger._past = {(decision.call, decision.request): decision for decision in past}
+        return ledger
+
     def become(self, other: Ledger) -> None:
         """Take over what the other knows from its log; what is staged here stays, unless the log has decided it."""
         with self._lock:

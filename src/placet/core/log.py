@@ -44,21 +44,64 @@ class Log:
     """The lines of one run, from the first (or, of a holder that needs only the end, from `start`) to the last that
     this holder knows."""
 
-    __slots__ = ("head", "key", "lines", "run_id", "start")
+    __slots__ = ("base", "cached_at", "head", "key", "lines", "run_id", "size_before", "start")
 
-    def __init__(self, run_id: str, key: bytes, head: bytes = b"", lines: Sequence[bytes] = (), start: int = 0) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        key: bytes,
+        head: bytes = b"",
+        lines: Sequence[bytes] = (),
+        *,
+        start: int = 0,
+        base: bytes | None = None,
+        size_before: int = 0,
+        cached_at: int = 0,
+    ) -> None:
         self.run_id = run_id
         self.key = key
         self.head = head
         self.lines = list(lines)
         self.start = start
         """How many lines stand before those that are held here."""
+        self.base = base
+        """The fold of those lines, as `core.snapshot` writes it."""
+        self.size_before = size_before
+        """How many bytes they have."""
+        self.cached_at = cached_at
+        """After how many lines the store last cached the fold."""
 
     def __len__(self) -> int:
         return self.start + len(self.lines)
 
+    @property
+    def size(self) -> int:
+        """How many bytes the lines have, all of them."""
+        return self.size_before + sum(map(len, self.lines))
+
     def copy(self) -> Log:
-        return Log(self.run_id, self.key, self.head, self.lines, self.start)
+        return self._with(self.head, self.lines)
+
+    def cut_like(self, other: Log) -> Log:
+        """This whole log, as a holder of the other's end holds it."""
+        assert not self.start, "only a whole log can be cut"
+        return other._with(self.head, self.lines[other.start :])
+
+    def extended(self, more: Sequence[bytes]) -> Log:
+        """This log with more lines; its head is not worked out."""
+        return self._with(b"", [*self.lines, *more])
+
+    def _with(self, head: bytes, lines: Sequence[bytes]) -> Log:
+        return Log(
+            self.run_id,
+            self.key,
+            head,
+            lines,
+            start=self.start,
+            base=self.base,
+            size_before=self.size_before,
+            cached_at=self.cached_at,
+        )
 
     def next_line(self, at: float, facts: Sequence[AnyFact]) -> Line:
         """The line that would hold these facts after the last one."""
@@ -79,13 +122,16 @@ class Log:
 
     def starts_with(self, other: Log) -> bool:
         """Whether this log begins with the other one: the same facts, however their JSON is written."""
-        if len(other) > len(self):
+        if len(other) > len(self) or self.start != other.start:
             return False
-        mine = self.lines[: len(other)]
+        mine = self.lines[: len(other.lines)]
         return mine == other.lines or read_lines(mine) == read_lines(other.lines)
 
     def verify(self) -> bool:
-        """Whether the head is the one that the lines give: finds changed, reordered, added and missing lines."""
+        """Whether the head is the one that the lines give: finds changed, reordered, added and missing lines.
+
+        Only of a whole log.
+        """
         walker = Log(self.run_id, self.key)
         for text in self.lines:
             walker.adopt(text)

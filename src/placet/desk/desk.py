@@ -56,7 +56,7 @@ from placet.ports import DeskStore, Engine, EngineHealth, Hold, Page, RequestQue
 from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.run_state import as_input, new_log
 from placet.runtime.holding import held_back, spoken_holds
-from placet.runtime.journal import fold_log
+from placet.runtime.journal import load_recent
 from placet.runtime.toolsets import find_tools, servers_in_use
 from placet.stores.opening import open_store
 from placet.tool import Tool
@@ -211,10 +211,8 @@ class Desk:
     async def _held(self, row: RunRow) -> str | None:
         """Why nothing in a run goes on although it could, if operators hold it back."""
         holds = await self.store.holds() if row.status != "ended" and not row.stopped else ()
-        stored = await self.store.load(row.id) if holds else None
-        if stored is None or stored.log is None:
-            return None
-        return spoken_holds(held_back(fold_log(stored.log), row.id, holds))
+        found = await load_recent(self.store, row.id) if holds else None
+        return None if found is None else spoken_holds(held_back(found[2], row.id, holds))
 
     async def runs(
         self, *, status: RunStatus | None = None, agent: str | None = None, cursor: str | None = None, limit: int = 50
@@ -574,17 +572,17 @@ class Desk:
     async def _append(self, run_id: str, facts_at: Callable[[Log, RunFold], list[AnyFact]]) -> None:
         """Append from outside: look, decide what to say there, and say it only if nobody else spoke in between."""
         for _ in range(MAX_TRIES):
-            stored = await self.store.load(run_id)
-            if stored is None or stored.log is None:
+            found = await load_recent(self.store, run_id)
+            if found is None:
                 raise UserError(f"There is no run {run_id} in this store.")
-            run = fold_log(stored.log)
-            facts = facts_at(stored.log, run)
+            _, log, run = found
+            facts = facts_at(log, run)
             if not facts:
                 return
-            line = stored.log.next_line(self._now(), facts)
+            line = log.next_line(self._now(), facts)
             fold(facts, into=run)
             try:
-                await self.store.append(None, stored.log, [line], run)
+                await self.store.append(None, log, [line], run)
             except PositionConflict:
                 continue
             await self._engine.enqueue(run_id)

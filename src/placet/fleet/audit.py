@@ -13,7 +13,10 @@ from typing import Literal
 
 import msgspec
 
+from placet.core.fold import fold
 from placet.core.log import Log, read_lines
+from placet.core.snapshot import dump, is_between_turns
+from placet.core.state import RunFold
 from placet.errors import PlacetError, UserError
 from placet.events import Erased, RunErased
 from placet.ports import OPERATORS, DeskStore, RunQuery
@@ -99,9 +102,23 @@ async def _verdict(store: DeskStore, run_id: str, kept: list[Head], erasure: Run
         if log is None:
             return Verdict(run_id=run_id, verdict="unreadable", message="its log is not there")
         verdict = _verdict_on(log, kept)
+        if verdict.is_whole and not await _cache_fits(store, log):
+            message = "its cached fold is not what its log gives: delete it from placet_folds, and it is made anew"
+            return Verdict(run_id=run_id, verdict="altered", message=message)
         return _with_erasure(verdict, log, erasure) if verdict.is_whole else verdict
     except PlacetError as error:
         return Verdict(run_id=run_id, verdict="unreadable", message=str(error))
+
+
+async def _cache_fits(store: DeskStore, log: Log) -> bool:
+    """Whether the fold that the store has cached for this log, if it has one, is what the log gives."""
+    recent = await store.load_recent(log.run_id)
+    if recent is None or recent.log is None or recent.log.base is None:
+        return True
+    run = RunFold()
+    for record in read_lines(log.lines[: recent.log.start]):
+        fold(record.facts, into=run)
+    return is_between_turns(run) and dump(run) == recent.log.base
 
 
 def _with_erasure(verdict: Verdict, log: Log, erasure: RunErased | None) -> Verdict:

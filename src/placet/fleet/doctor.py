@@ -16,7 +16,7 @@ from placet.core.table import Status
 from placet.errors import PlacetError, ToolsetUnavailable, UserError
 from placet.ids import request_id
 from placet.ports import DeskStore, RunQuery
-from placet.runtime.journal import fold_log
+from placet.runtime.journal import load_recent
 from placet.runtime.toolsets import find_tools, servers_in_use
 from placet.tool import Tool
 
@@ -82,8 +82,8 @@ def _member_lacks(graph: AgentGraph, member: RunFold) -> bool:
 
 async def _findings(store: DeskStore, graphs: dict[str, AgentGraph], run_id: str) -> AsyncIterator[Finding]:
     try:
-        stored = await store.load(run_id)
-        run = fold_log(stored.log) if stored is not None and stored.log is not None else None
+        found = await load_recent(store, run_id)
+        run = found[2] if found is not None else None
     except PlacetError as error:
         yield Finding(run_id=run_id, code="unreadable", message=str(error))
         return

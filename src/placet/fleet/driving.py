@@ -20,7 +20,7 @@ from placet.ports import DeskStore, Session
 from placet.run_config import RunConfig
 from placet.run_state import RunState
 from placet.runtime.frame import awaited
-from placet.runtime.journal import fold_log
+from placet.runtime.journal import fold_log, load_recent
 from placet.runtime.runner import Order, carry_out
 from placet.secrets import split_secrets, spoken
 
@@ -135,10 +135,10 @@ class RunDriver:
             return True
 
     async def _drive(self, run_id: str) -> bool:
-        stored = await self._store.load(run_id)
-        if stored is None or stored.log is None:
+        found = await self._load(run_id)
+        if found is None:
             return False
-        run = fold_log(stored.log)
+        log, run = found
         agent = self.agents.get(run.starting_agent)
         if agent is None or run.has_ended:
             return False
@@ -156,13 +156,21 @@ class RunDriver:
             context = await self._contexts.load(run_id, run.context)
             session = self._session_of(run)
         except Exception as error:
-            await self._note_stop(stored.log, run, error)
+            await self._note_stop(log, run, error)
             raise
-        state = RunState.of_run(graph, stored.log, run, None, self._config.clock)
+        state = RunState.of_run(graph, log, run, None, self._config.clock)
         await self._go_on(agent, state, context, session)
         if takeovers:  # it did not take this driver down: only those that die one after another count
             await self._store.park(run_id, parked=False)
         return True
+
+    async def _load(self, run_id: str) -> tuple[Log, RunFold] | None:
+        """The end of the run's log and its fold; the whole log where somebody watches, who is told all of it."""
+        if not self._config.observers:
+            found = await load_recent(self._store, run_id)
+            return None if found is None else found[1:]
+        stored = await self._store.load(run_id)
+        return None if stored is None or stored.log is None else (stored.log, fold_log(stored.log))
 
     def _session_of(self, run: RunFold) -> Session | None:
         if run.session is None:
@@ -206,6 +214,7 @@ class RunDriver:
             session=session,
             save_context=self._contexts.dump,
             should_leave=lambda: self._is_leaving,
+            load=None if self._config.observers else self._store.load_recent,
         )
         await carry_out(order, None)
 

@@ -16,6 +16,7 @@ from placet.clock import Clock
 from placet.core.deciding import facts_to_append
 from placet.core.fold import apply, fold
 from placet.core.log import Line, Log, read_lines, tells_nothing
+from placet.core.snapshot import UnusableFold, restore
 from placet.core.state import RunFold
 from placet.errors import IllegalTransition, LimitExceeded, PositionConflict, RunConflict, RunFinished
 from placet.events import (
@@ -38,7 +39,7 @@ from placet.events import (
     RunStarted,
     SessionWritten,
 )
-from placet.ports import Lease, Store
+from placet.ports import DeskStore, Lease, Store, StoredRun
 
 
 class Journal:
@@ -56,7 +57,7 @@ class Journal:
         """How often what was noted had to be dropped because the log had grown."""
         self._writing = asyncio.Lock()
         self._max_bytes = max_bytes
-        self._bytes = sum(map(len, log.lines))
+        self._bytes = log.size
 
     @property
     def is_broken(self) -> bool:
@@ -150,20 +151,15 @@ class Journal:
 
         What was only announced (a request, claims) has not been done yet: it is dropped, and Overtaken tells the loop.
         """
-        stored = await self.store.load(self.log.run_id)
-        if (
-            stored is None
-            or stored.log is None
-            or not stored.log.starts_with(self.log)
-            or len(stored.log) == len(self.log)
-        ):
+        stored = await self._stored_log()
+        if stored is None or not stored.starts_with(self.log) or len(stored) == len(self.log):
             raise RunConflict(
                 f"Run {self.log.run_id} was changed by somebody else: its log is not the one that was driven."
             )
         pending = [*facts, *self._noted]  # others may have noted something while the append was on its way
         self._noted.clear()
         self._generation += 1
-        self._go_to(stored.log)
+        self._go_to(stored)
         for fact in pending:
             self._note_again(fact)
         if self._noted:
@@ -189,15 +185,29 @@ class Journal:
 
     async def refresh(self) -> None:
         """Take in what others appended since this drive last looked."""
+        stored = await self._stored_log()
+        if stored is not None and stored.starts_with(self.log):
+            self._go_to(stored)
+
+    async def make_whole(self) -> None:
+        """Hold the log from its first line on: what shows the whole run needs all of it."""
+        if not self.log.start:
+            return
         stored = await self.store.load(self.log.run_id)
-        if stored is not None and stored.log is not None and stored.log.starts_with(self.log):
-            self._go_to(stored.log)
+        if stored is not None and stored.log is not None and stored.log.head == self.log.head:
+            self.log = stored.log
+
+    async def _stored_log(self) -> Log | None:
+        """The log as the store has it, held from where this journal holds it."""
+        stored = await self.store.load(self.log.run_id)
+        log = stored.log if stored is not None else None
+        return log.cut_like(self.log) if log is not None and self.log.start else log
 
     def _go_to(self, log: Log) -> None:
         """Stand at the end of a longer log, and tell what others appended."""
-        foreign = read_lines(log.lines[len(self.log) :])
+        foreign = read_lines(log.lines[len(self.log.lines) :])
         self.log = log
-        self._bytes = sum(map(len, log.lines))
+        self._bytes = log.size
         self._refold()
         for record in foreign:
             self._tell(record.at, record.facts)
@@ -240,11 +250,26 @@ def _bare(fact: AnyFact) -> PlainFact:
 
 
 def fold_log(log: Log) -> RunFold:
-    """The fold of a whole log; RunFinished for one that was erased."""
+    """The fold of a log, with what stood before its lines; RunFinished for one that was erased."""
     records = read_lines(log.lines)
     if records and tells_nothing(records[0]):
         raise RunFinished(f"Run {log.run_id} has ended, and its data was erased: nothing of it is left to show.")
-    run = RunFold()
+    run = RunFold() if log.base is None else restore(log.base)
     for record in records:
         fold(record.facts, into=run)
     return run
+
+
+async def load_recent(store: DeskStore, run_id: str) -> tuple[StoredRun, Log, RunFold] | None:
+    """What the store knows of a run, from its cached fold on where it has one that fits: stored, log and fold."""
+    stored = await store.load_recent(run_id)
+    if stored is None or stored.log is None:
+        return None
+    try:
+        return stored, stored.log, fold_log(stored.log)
+    except UnusableFold:  # a cache is only a cache: the log has it all, and the next append caches it anew
+        stored = await store.load(run_id)
+    if stored is None or stored.log is None:
+        return None
+    stored.log.cached_at = 0
+    return stored, stored.log, fold_log(stored.log)

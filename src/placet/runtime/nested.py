@@ -84,6 +84,7 @@ async def _output_of(child: Frame, tool: AgentTool) -> Json:
     if tool.custom_output_extractor is None:
         return as_tool_output(tool.name, child.run.final_output, child.config.limits.output)
     await child.journal.commit()  # the extractor is user code: the nested run's end is safe first
+    await child.journal.make_whole()
     value = await awaited(tool.custom_output_extractor(nested_result(child)))
     return as_tool_output(tool.name, value, child.config.limits.output)
 

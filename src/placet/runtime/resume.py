@@ -54,7 +54,7 @@ def _new_input(run: RunFold, state: RunState[Any]) -> list[InputAdded]:
 def _joined(known: Log, state: RunState[Any]) -> tuple[Log, RunFold]:
     """The longer of the two logs, if one begins with the other, and its fold."""
     if state._log.starts_with(known):  # where both write the same facts differently, the store's writing stays
-        log = Log(known.run_id, known.key, b"", [*known.lines, *state._log.lines[len(known) :]])
+        log = known.extended(state._log.lines[len(known.lines) :])
         return log, state._run.copy(state._run.ledger.copy(staged=False))
     if not known.starts_with(state._log):
         raise RunConflict(
@@ -65,7 +65,7 @@ def _joined(known: Log, state: RunState[Any]) -> tuple[Log, RunFold]:
 
 async def _hand_over(journal: Journal, log: Log) -> None:
     """Give the store the lines that only the state knows."""
-    missing = log.lines[len(journal.log) :]
+    missing = log.lines[len(journal.log.lines) :]
     if not missing:
         return
     ahead = journal.log.copy()

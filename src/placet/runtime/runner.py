@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
@@ -106,6 +106,8 @@ class Order:
     """How the user's context is written down when the drive ends, for whoever drives the run next."""
     should_leave: Callable[[], bool] | None = None
     """Asked before each request to the model: True stops the drive there, with the run left for others to go on."""
+    load: Callable[[str], Awaitable[StoredRun | None]] | None = None
+    """How the store is asked for the run, where only the end of its log is needed."""
     behind_waiting: Literal["supersede", "queue"] | None = None
     """The input is a message for a run that waits: it takes the place of what waits, or stands behind it."""
 
@@ -195,7 +197,7 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
     lease = await order.store.lease(log.run_id, driver)
     tenure = _Tenure(order.store, lease)
     try:
-        stored = await order.store.load(log.run_id) if state is not None else None
+        stored = await _stored(order, log) if state is not None else None
         if state is not None and stored is not None and (ended := ended_run(stored, state)) is not None:
             return _recorded(order, state, stored, ended, streaming)
         journal = await _journal(order, lease, log, stored, state)
@@ -214,6 +216,19 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
             await tenure.end()
         finally:  # the lease lives as long as this name does: it must go even where a traceback keeps this frame
             del driver
+
+
+async def _stored(order: Order, log: Log) -> StoredRun | None:
+    """The run as the store has it, held from the line on from which the state holds it."""
+    if order.load is None:
+        return await order.store.load(log.run_id)
+    recent = await order.load(log.run_id)
+    if recent is None or recent.log is None or recent.log.start == log.start:
+        return recent
+    whole = await order.store.load(log.run_id)  # the fold was cached anew in between
+    if whole is None or whole.log is None:
+        return whole
+    return StoredRun(whole.length, whole.head, whole.log.cut_like(log))
 
 
 async def _driven(
@@ -431,6 +446,8 @@ def _recorded(
 def _attach_state(error: BaseException, frame: Frame, given: RunState[Any] | None) -> None:
     """So that nothing which happened or was said before the error is lost. Foreign exceptions get it too."""
     frame.journal.forget_noted()
+    if frame.journal.log.start:
+        return  # who drives a run from the end of its log has the store, and needs no state
     if given is not None:
         frame.run.ledger.stage_again(new_words(given))
     state = result_of(frame).to_state()

@@ -27,6 +27,7 @@ from placet.core.state import RunFold
 from placet.errors import StoreError
 from placet.events import AnyFact, GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased, StandingGrantMade
 from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun, StoreNumbers
+from placet.stores.caching import SHORT, CachedFold, fold_version, recent_log, without_cache
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
 from placet.stores.news import Bell
@@ -180,7 +181,24 @@ class PostgresStore(PostgresRecords):
             return None
         length, head, key = rows[0][:3]
         texts = checked(run_id, length, [(row[3], row[4], row[5]) for row in rows])
-        return StoredRun(length, head, Log(run_id, key, head, texts))
+        cached_at = 0  # a short log has none
+        if length >= SHORT:
+            cached_at = await self._value("cached_at", {"id": run_id, "version": fold_version()}) or 0
+        return StoredRun(length, head, Log(run_id, key, head, texts, cached_at=cached_at))
+
+    async def load_recent(self, run_id: str) -> StoredRun | None:
+        row = await self._row("cached_fold", {"id": run_id, "version": fold_version()})
+        if row is None:
+            return without_cache(await self.load(run_id))
+        position, size, version, checksum, data = row
+        cached = CachedFold(position=position, size=size, version=version, checksum=checksum, data=data)
+        rows = await self._rows("load_from", {"id": run_id, "start": position}) if cached.is_sound else []
+        if not rows or rows[0][0] < position:
+            return without_cache(await self.load(run_id))
+        length, head, key = rows[0][:3]
+        lines = [(row[3], row[4], row[5]) for row in rows if row[3] is not None]
+        texts = checked(run_id, length, lines, position)
+        return StoredRun(length, head, recent_log(run_id, key, head, texts, cached))
 
     async def lease(self, run_id: str, driver: object) -> Lease:
         book = self._open().book
@@ -212,13 +230,15 @@ class PostgresStore(PostgresRecords):
         given = _parameters(append)
 
         async def work(db: Connection, tried: bool) -> Row | None:
-            if not append.grants:
+            if not append.grants and append.fold is None and not append.drops_fold:
                 return await (await db.execute(SQL["append"], given | {"again": tried})).fetchone()
             async with db.transaction() as transaction:
-                await write_grants(db, append.run_id, append.at, append.grants)
+                if append.grants:
+                    await write_grants(db, append.run_id, append.at, append.grants)
                 row = await (await db.execute(SQL["append"], given | {"again": tried})).fetchone()
                 if row is None or row[0] != "done":
                     raise psycopg.Rollback(transaction)
+                await _change_fold(db, append)
             return row
 
         opened = self._open()
@@ -229,6 +249,8 @@ class PostgresStore(PostgresRecords):
             raise taken_over(append.run_id)
         if outcome == "position":
             raise position_conflict(append, stands_at)
+        if append.fold is not None:
+            log.cached_at = append.fold.position
         opened.ring()
 
     async def waiting_on(self, session_id: str) -> str | None:
@@ -509,6 +531,15 @@ def _parameters(append: Append) -> dict[str, Any]:  # Any: parameters of a state
         "changes": _json([_change(change) for change in append.changes]),
         "grants": _json([_grant(fact) for fact in append.grants]),
     }
+
+
+async def _change_fold(db: Connection, append: Append) -> None:
+    """Cache the fold with the append that it goes with, or let go of one that has no use any more."""
+    if append.fold is not None:
+        given = {name: getattr(append.fold, name) for name in ("position", "size", "version", "checksum", "data")}
+        await db.execute(SQL["cache_fold"], given | {"id": append.run_id})
+    elif append.drops_fold:
+        await db.execute(SQL["drop_fold"], {"id": append.run_id})
 
 
 def _json(objects: list[dict[str, object]]) -> str | None:

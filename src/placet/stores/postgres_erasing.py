@@ -7,7 +7,6 @@ import zlib
 from placet.core.log import Log
 from placet.events import RunErased
 from placet.stores.erasing import check_status_to_erase, closing_erased, request_erased, with_place
-from placet.stores.ownership import driven_by
 from placet.stores.postgres_connections import SQL, Connection
 from placet.stores.postgres_operators import lock, write
 from placet.stores.rows import checked
@@ -20,9 +19,7 @@ async def erase(db: Connection, tried: bool, wanted: RunErased) -> bool:
         row = await (await db.execute(SQL["run_to_erase"], {"id": wanted.run}, binary=True)).fetchone()
         check_status_to_erase(wanted.run, row[2] if row is not None else None)
         assert row is not None
-        number, length, _, head, key, owner, is_driven = row
-        if is_driven:
-            raise driven_by(wanted.run, owner)
+        number, length, _, head, key = row  # a driver that is about to let go of it writes nothing any more
         found = await (await db.execute(SQL["lines_of"], {"run": number}, binary=True)).fetchall()
         log = Log(wanted.run, key, head, checked(wanted.run, length, [(row[0], row[1], row[2]) for row in found]))
         if log.is_erased:
@@ -40,4 +37,5 @@ async def _erase_rows(db: Connection, number: int, erased: Log, at: float) -> No
     for ordinal, data, closing in asked:
         row = {"ordinal": ordinal, "data": request_erased(data), "closing": closing_erased(closing)}
         await db.execute(SQL["erase_request"], row)
+    await db.execute(SQL["drop_fold"], {"id": erased.run_id})
     await db.execute(SQL["erase_run"], {"run": number, "at": at})

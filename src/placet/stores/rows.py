@@ -74,13 +74,14 @@ def read_grant(data: str) -> GrantMade:
         ) from error
 
 
-def checked(run_id: str, length: int, lines: Sequence[tuple[object, int, int]]) -> list[bytes]:
-    """The texts of a log, from each line's text, checksum and position; StoreError if it is not what was written."""
-    for position, (text, checksum, stored_position) in enumerate(lines):
+def checked(run_id: str, length: int, lines: Sequence[tuple[object, int, int]], start: int = 0) -> list[bytes]:
+    """The texts of a log from `start` on, from each line's text, checksum and position; StoreError if it is not what
+    was written."""
+    for position, (text, checksum, stored_position) in enumerate(lines, start):
         if not isinstance(text, bytes) or stored_position != position or zlib.crc32(text) != checksum:
             raise _damaged(run_id, position)
-    if len(lines) != length:
-        raise _damaged(run_id, len(lines))
+    if start + len(lines) != length:
+        raise _damaged(run_id, start + len(lines))
     return [text for text, *_ in lines if isinstance(text, bytes)]
 
 

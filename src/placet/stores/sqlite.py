@@ -25,7 +25,8 @@ from placet.core.state import RunFold
 from placet.errors import StoreError
 from placet.events import GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased
 from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun, StoreNumbers
-from placet.stores import sqlite_erasing, sqlite_writes
+from placet.stores import sqlite_erasing, sqlite_folds, sqlite_writes
+from placet.stores.caching import without_cache
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
 from placet.stores.news import Bell
@@ -130,11 +131,16 @@ class SQLiteStore(SQLiteRecords):
     # -- driving a run ----------------------------------------------------------------------------------------------
 
     async def load(self, run_id: str) -> StoredRun | None:
-        rows = await self._read(lambda db: db.execute(SQL["load"], (run_id,)).fetchall())
+        rows, cached = await self._read(lambda db: sqlite_folds.load(db, run_id))
         if not rows:
             return None
         length, head, key = rows[0][:3]
-        return StoredRun(length, head, Log(run_id, key, head, checked(run_id, length, [row[3:] for row in rows])))
+        texts = checked(run_id, length, [row[3:] for row in rows])
+        return StoredRun(length, head, Log(run_id, key, head, texts, cached_at=cached))
+
+    async def load_recent(self, run_id: str) -> StoredRun | None:
+        recent = await self._read(lambda db: sqlite_folds.load_recent(db, run_id))
+        return recent if recent is not None else without_cache(await self.load(run_id))
 
     async def lease(self, run_id: str, driver: object) -> Lease:
         book = self._open().book
@@ -159,6 +165,8 @@ class SQLiteStore(SQLiteRecords):
     async def append(self, lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold) -> None:
         given = append_of(lease, log, lines, run)
         await self._write(lambda db: sqlite_writes.append(db, given))
+        if given.fold is not None:
+            log.cached_at = given.fold.position
 
     async def waiting_on(self, session_id: str) -> str | None:
         row = await self._read(lambda db: db.execute(SQL["waiting_on"], (session_id,)).fetchone())

@@ -14,6 +14,7 @@ from placet.stores.operators import checksum_of, log_at, placed
 from placet.stores.ownership import driven_by, pause_after_giving_up, taken_over
 from placet.stores.rows import closing_text, text_of
 from placet.stores.sqlite_files import SQL
+from placet.stores.sqlite_folds import cache
 from placet.stores.writing import Append, position_conflict
 
 _NO_RUN = (None, 0, 0, None, 0.0, False, False, "unbegun")
@@ -39,6 +40,10 @@ def append(db: sqlite3.Connection, given: Append) -> None:
         _change_requests(db, number, change)
     if given.grants:
         _change_grants(db, given)
+    if given.fold is not None:
+        cache(db, number, given.fold)
+    elif given.drops_fold:
+        db.execute(SQL["drop_fold"], (number,))
 
 
 def _change_grants(db: sqlite3.Connection, given: Append) -> None:
@@ -187,7 +192,7 @@ def delete(db: sqlite3.Connection, run_id: str) -> bool:
 
 
 def _forget_run(db: sqlite3.Connection, number: int) -> None:
-    for name in ("delete_lines", "delete_requests", "delete_run"):
+    for name in ("delete_lines", "delete_requests", "drop_fold", "delete_run"):
         db.execute(SQL[name], (number,))
 
 

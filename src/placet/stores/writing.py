@@ -14,6 +14,7 @@ from placet.core.state import RunFold
 from placet.errors import PositionConflict, StoreError
 from placet.events import GrantMade, GrantRevoked, InChild, PlainFact
 from placet.ports import Lease
+from placet.stores.caching import CachedFold, fold_to_cache
 
 MAX_LINES = 65_536
 """Of one append."""
@@ -46,6 +47,10 @@ class Append:
     has_work: bool
     changes: tuple[RequestChange, ...]
     grants: tuple[GrantMade | GrantRevoked, ...]
+    fold: CachedFold | None
+    """To be cached with it."""
+    drops_fold: bool
+    """The run has ended: its cached fold has no use any more."""
 
     @property
     def length(self) -> int:
@@ -81,6 +86,8 @@ def append_of(lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold
         has_work=has_work(run),
         changes=tuple(request_changes(log.run_id, lines, run)),
         grants=tuple(_standing_grants(lines)),
+        fold=fold_to_cache(log, lines, run),
+        drops_fold=run.has_ended and log.cached_at > 0,
     )
 
 

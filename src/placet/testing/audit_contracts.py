@@ -7,9 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from placet import events as e
+from placet.codec import JsonObject
+from placet.core.fold import fold
 from placet.core.log import Log, read_lines
-from placet.errors import PositionConflict, RunConflict, UserError
+from placet.errors import PositionConflict, UserError
 from placet.ports import OPERATORS, DeskStore, Hold, RequestQuery, RunQuery
+from placet.runtime.journal import fold_log
 from placet.testing.stories import TTL, Driver, Story, a_grant, refused
 
 EVERY = RequestQuery(status=None)
@@ -90,6 +93,35 @@ class AuditContract:
             log = await one.operators_log()
             assert (len(log), log.verify(), len(await other.holds())) == (12, True, 12)
 
+    # -- the end of a log ---------------------------------------------------------------------------------------------
+
+    async def test_the_end_of_a_long_log_gives_the_same_fold_and_can_be_gone_on_from(self) -> None:
+        async with self.two_stores() as (one, other):
+            story = Story()
+            await story.begin(one)
+            for number in range(100):
+                call: JsonObject = {"type": "function_call", "name": "look", "arguments": "{}", "call_id": f"c{number}"}
+                answer = e.ResponseReceived(f"r{number}", [call], e.Usage(1, 2, 3))
+                await story.tell(one, e.RequestSent(), answer, e.CallsAllowed([f"{number + 1}.0"]))
+                await story.tell(
+                    one, e.CallsStarted([f"{number + 1}.0"]), e.CallEnded(f"{number + 1}.0", "finished", "seen")
+                )
+
+            stored = await other.load_recent(story.id)
+            assert stored is not None
+            assert stored.log is not None
+            run, log = fold_log(stored.log), stored.log
+            assert (len(log), log.head, log.size) == (len(story.log), story.log.head, story.log.size)
+            assert (run.history, run.turn, run.usage) == (story.run.history, 100, story.run.usage)
+            line = log.next_line(5000.0, [e.TurnLimitSet(7)])
+            await other.append(None, log, [line], fold([e.TurnLimitSet(7)], into=run))
+            whole = await one.load(story.id)
+            assert whole is not None
+            assert whole.log is not None
+            assert whole.log.verify()
+            assert whole.log.lines == [*story.log.lines, line.text]
+            assert await other.load_recent("run_x") is None
+
     # -- erasing ------------------------------------------------------------------------------------------------------
 
     async def test_an_erased_run_says_nothing_any_more_and_its_chain_is_the_same(self) -> None:
@@ -126,20 +158,20 @@ class AuditContract:
             await running.begin(one)
             await waiting.ask(one, "pay")
             driver = Driver()
-            lease = await one.lease(ended.id, driver)
+            lease = await one.lease(ended.id, driver)  # about to be given back
             await ended.begin(one, lease)
             await ended.end(one, lease)
 
             of_running = await refused(UserError, one.erase(running.id))
             of_waiting = await refused(UserError, one.erase(waiting.id))
             of_nothing = await refused(UserError, one.erase("run_x"))
-            await refused(RunConflict, other.erase(ended.id))
-            await one.release(lease, 2)
+            is_erased = await other.erase(ended.id)
 
             assert "still running" in of_running.message
             assert "waits for people" in of_waiting.message
             assert "no run run_x" in of_nothing.message
-            assert await other.erase(ended.id)
+            assert is_erased
+            assert await one.release(lease, 2)
             for story in (running, waiting):
                 stored = await one.load(story.id)
                 assert stored is not None

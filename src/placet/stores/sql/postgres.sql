@@ -42,6 +42,35 @@ FROM placet_runs r LEFT JOIN placet_lines l ON l.run = r.number
 WHERE r.id = %(id)s AND r.length > 0
 ORDER BY l.position;
 
+-- name: cached_at
+-- After how many lines the fold of a run was last cached by code of a version.
+SELECT f.position FROM placet_folds f JOIN placet_runs r ON r.number = f.run
+WHERE r.id = %(id)s AND f.version = %(version)s;
+
+-- name: cached_fold
+-- The cached fold of a run by code of a version.
+SELECT f.position, f.size, f.version, f.checksum, f.data
+FROM placet_folds f JOIN placet_runs r ON r.number = f.run
+WHERE r.id = %(id)s AND f.version = %(version)s;
+
+-- name: load_from
+-- A run's log from a line on.
+SELECT r.length, r.head, r.key, l.text, l.checksum, l.position
+FROM placet_runs r LEFT JOIN placet_lines l ON l.run = r.number AND l.position >= %(start)s
+WHERE r.id = %(id)s AND r.length > 0
+ORDER BY l.position;
+
+-- name: cache_fold
+-- A fold takes the place of an earlier one.
+INSERT INTO placet_folds (run, position, size, version, checksum, data)
+SELECT number, %(position)s, %(size)s, %(version)s, %(checksum)s, %(data)s FROM placet_runs WHERE id = %(id)s
+ON CONFLICT (run) DO UPDATE SET position = excluded.position, size = excluded.size, version = excluded.version,
+    checksum = excluded.checksum, data = excluded.data;
+
+-- name: drop_fold
+-- A run's cached fold.
+DELETE FROM placet_folds WHERE run = (SELECT number FROM placet_runs WHERE id = %(id)s);
+
 -- name: append
 -- Append lines to a log: see the function.
 SELECT outcome, stands_at FROM placet_append(
@@ -266,8 +295,7 @@ SELECT id, revoked FROM placet_grants WHERE id = ANY(%(ids)s);
 
 -- name: run_to_erase
 -- A run, for whoever is about to erase it.
-SELECT number, length, status, head, key, owner, owner IS NOT NULL AND lease_until > placet_now()
-FROM placet_runs WHERE id = %(id)s FOR UPDATE;
+SELECT number, length, status, head, key FROM placet_runs WHERE id = %(id)s FOR UPDATE;
 
 -- name: lines_of
 -- A run's log, for whoever is about to change it.

@@ -24,6 +24,33 @@ FROM placet_runs r LEFT JOIN placet_lines l ON l.run = r.number
 WHERE r.id = ? AND r.length > 0
 ORDER BY l.position;
 
+-- name: cached_at
+-- After how many lines the fold of a run was last cached by code of a version.
+SELECT f.position FROM placet_folds f JOIN placet_runs r ON r.number = f.run WHERE r.id = ? AND f.version = ?;
+
+-- name: cached_fold
+-- The cached fold of a run by code of a version.
+SELECT f.position, f.size, f.version, f.checksum, f.data
+FROM placet_folds f JOIN placet_runs r ON r.number = f.run
+WHERE r.id = ? AND f.version = ?;
+
+-- name: load_from
+-- A run's log from a line on.
+SELECT r.length, r.head, r.key, l.text, l.checksum, l.position
+FROM placet_runs r LEFT JOIN placet_lines l ON l.run = r.number AND l.position >= ?
+WHERE r.id = ? AND r.length > 0
+ORDER BY l.position;
+
+-- name: cache_fold
+-- A fold takes the place of an earlier one.
+INSERT INTO placet_folds (run, position, size, version, checksum, data) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (run) DO UPDATE SET position = excluded.position, size = excluded.size, version = excluded.version,
+    checksum = excluded.checksum, data = excluded.data;
+
+-- name: drop_fold
+-- A run's cached fold.
+DELETE FROM placet_folds WHERE run = ?;
+
 -- name: place
 -- Where a run stands, for whoever wants to write to it.
 SELECT number, length, epoch, owner, lease_until, unseen, has_work, status FROM placet_runs WHERE id = ?;
