@@ -86,6 +86,7 @@ async def test_an_edit_with_a_wrong_value_is_refused_beside_its_field_and_a_righ
     wrong = panel(page).get_by_label("keep_days")
     await expect(wrong).to_have_attribute("aria-invalid", "true")
     await expect(wrong).to_have_value("soon")
+    await expect(wrong).to_be_focused()
     await expect(page.locator(".problem")).to_have_text("Write a whole number, like 42.")
     await expect(panel(page).get_by_label("mode")).to_have_value("1")
     assert await statuses(desk, "delete_folder") == ["pending"]

@@ -103,6 +103,21 @@ async def test_on_a_phone_the_list_and_the_card_are_two_screens_and_deciding_wor
     assert widths == [True] * 8
 
 
+async def test_list_and_card_scroll_on_their_own_and_the_buttons_are_always_in_sight(
+    desk: RunningDesk, arrive: Reviewer
+) -> None:
+    for _ in range(4):
+        await desk.waiting_run()
+    await desk.waiting_run("Archivist")
+    page = await arrive("ana", viewport={"width": 1100, "height": 560})
+    await sit_down(page)
+
+    await open_request(page, "delete_folder")
+    await expect(page.get_by_role("button", name="Approve")).to_be_in_viewport(ratio=1)
+    await expect(page.get_by_role("button", name="Review together")).to_be_in_viewport(ratio=1)
+    assert await page.evaluate("() => document.documentElement.scrollHeight <= innerHeight")
+
+
 async def test_dark_mode_is_dark(desk: RunningDesk, arrive: Reviewer) -> None:
     page = await arrive("ana", color_scheme="dark")
     await sit_down(page)

@@ -59,6 +59,8 @@ class Panel:
     json: str = ""
     json_problem: str = ""
     problems: list[str] = field(default_factory=list)
+    focus: str | None = None
+    """The place of the field that is to be looked at first."""
     untils: tuple[tuple[str, str], ...] = UNTILS
 
 
@@ -134,6 +136,9 @@ def fill_edit(panel: Panel, card: Card, reading: Reading) -> None:
         panel.json_problem = reading.problems.get("", "")
         return
     panel.fields = FormBuilder(schema, reading.raw, reading.problems).fields(reading.arguments)
+    leaves = [each for top in panel.fields for each in top.family() if not each.fields and each.kind != "array"]
+    wrong = [each for each in leaves if each.problem]
+    panel.focus = (wrong or leaves)[0].place if leaves else None
 
 
 def read_edit(card: Card, form: Form) -> Reading:
