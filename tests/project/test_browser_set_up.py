@@ -1,4 +1,4 @@
-"""The test command brings a browser along, or says what is missing: with stand-ins for apt-get and Python on the PATH."""
+"""The test command brings a browser along, or says what is missing: with stand-ins for apt-get and Python."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Machine:
 
     def program(self, name: str, script: str = "", folder: Path | None = None) -> None:
         path = (folder or self.bin) / name
-        path.write_text(f'#!/bin/sh\necho "{name} $*" >> "{self.calls}"\n{script}\n')
+        note = f'test "$1" = -c || echo "{name} $*" >> "{self.calls}"'  # a look for what is there changes nothing
+        path.write_text(f"#!/bin/sh\n{note}\n{script}\n")
         path.chmod(0o755)
 
     def called(self) -> list[str]:
-        lines = self.calls.read_text().splitlines() if self.calls.exists() else []
-        return [line for line in lines if not line.startswith("python -c")]
+        return self.calls.read_text().splitlines() if self.calls.exists() else []
 
 
 @pytest.fixture
