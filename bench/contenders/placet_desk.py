@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ from placet.desk import Desk
 from placet.desk.app import create_app
 from placet.desk.server import new_server
 from placet.desk.web.settings import WebSettings
+from placet.desk.web.sockets import listen
 from placet.stores.sqlite import SQLiteStore
 from placet.testing.desk_contracts import Story
 
@@ -40,7 +40,7 @@ async def serve_desk(pending: int) -> AsyncIterator[ServedDesk]:
             app = create_app(desk, settings)
             await app.state.web.accounts.add_user("bench", "reviewer")
             token, _ = await app.state.web.accounts.add_token("bench", "bench")
-            listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+            listening = listen("127.0.0.1", 0)
             server = new_server(app)
             serving = asyncio.create_task(server._serve([listening]))
             await server.is_ready.wait()

@@ -98,6 +98,16 @@ async def test_a_head_that_does_not_come_to_an_end_is_cut_off(
     assert (await after_an_answer).count(b"200 OK") == 1
 
 
+async def test_answers_are_sent_at_once_and_not_after_the_clients_delayed_word(server: RunningDesk) -> None:
+    (listening,) = server.server.servers[0].sockets
+    client = server.client()
+    await client.get("/healthz")
+    ours = [each.transport.get_extra_info("socket") for each in server.server.server_state.connections]
+
+    assert listening.proto == socket.IPPROTO_TCP
+    assert [each.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for each in ours] == [1]
+
+
 async def test_hundreds_of_clients_that_say_nothing_do_not_keep_others_out(server: RunningDesk) -> None:
     idle = [socket.create_connection(("127.0.0.1", port_of(server))) for _ in range(300)]
     try:
