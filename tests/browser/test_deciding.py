@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.scenes import Reviewer, open_request, panel, picture, request_of, sit_down, statuses
+from tests.browser.scenes import Reviewer, docs_picture, open_request, panel, picture, request_of, sit_down, statuses
 from tests.support.desk_server import PATIENCE, RunningDesk
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -90,7 +90,7 @@ async def test_an_edit_with_a_wrong_value_is_refused_beside_its_field_and_a_righ
     await expect(page.locator(".problem")).to_have_text("Write a whole number, like 42.")
     await expect(panel(page).get_by_label("mode")).to_have_value("1")
     assert await statuses(desk, "delete_folder") == ["pending"]
-    await picture(page, "edit-refused")
+    await docs_picture(page, "inbox-edit")
 
     await wrong.fill("3")
     await page.get_by_role("button", name="Add to notify").click()

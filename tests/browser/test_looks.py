@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
-from tests.browser.scenes import PHONE, Reviewer, open_request, picture, request_of, sit_down, statuses
+from tests.browser.scenes import PHONE, Reviewer, docs_picture, open_request, picture, request_of, sit_down, statuses
 from tests.support.desk_server import RunningDesk
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -84,7 +84,7 @@ async def test_on_a_phone_the_list_and_the_card_are_two_screens_and_deciding_wor
     await expect(page.locator("#card-title")).to_have_text("refund")
     await expect(page.locator(".list-pane")).to_be_hidden()
     widths.append(await is_not_wider_than_the_screen(page))
-    await picture(page, "phone-card")
+    await docs_picture(page, "inbox-phone")
     await page.get_by_role("button", name="Edit…").tap()
     await expect(page.locator(".panel")).to_be_visible()
     widths.append(await is_not_wider_than_the_screen(page))

@@ -56,6 +56,8 @@ def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None,
     """What the form says; None, with the form again, when it says nothing that could be sent."""
     verdict = _verdict(form.text("decision"))
     values = values_of(form)
+    if form.get("panel") and verb not in [each for each, _, _ in card.panels]:
+        raise Problem(403 if card.why_not else 422, "user_error", card.why_not or "This request has no such form.")
     panel = panel_of(card, verb, form, as_json=form.get("as") == "json") if form.get("panel") else None
     arguments = None
     if verdict == "edit" and panel is not None:

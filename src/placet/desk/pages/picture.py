@@ -96,7 +96,7 @@ class Axis:
         self.times = sorted(set(times))
         gaps = [_room(after - before) for before, after in self._pairs()]
         total = sum(gaps) or 1.0
-        scale = min(NARROWEST / total, 4.0) if total < NARROWEST else max(min(WIDEST / total, 1.0), 0.4)
+        scale = min(NARROWEST / total, 6.0) if total < NARROWEST else max(min(WIDEST / total, 1.0), 0.4)
         self.places = [0.0]
         for gap in gaps:
             self.places.append(self.places[-1] + gap * scale)
