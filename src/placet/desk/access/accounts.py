@@ -264,7 +264,6 @@ class Accounts:
             client=client[:200],
         )
         await self._store.add_record(_record("session", session.id, session, user.name, session.expires_at))
-        await self._store.expire_records()
         return f"{session.id}.{secret}", session
 
     async def sessions(self, owner: str) -> list[Session]:

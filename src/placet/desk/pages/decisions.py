@@ -83,7 +83,7 @@ def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None,
         output=values.output if verdict == "respond" else None,
         reason=values.reason or None,
         always=always,
-        digest=form.text("digest") or None,
+        digest=form.text("digest"),  # a form without one was not made by this page
     ), panel
 
 

@@ -51,6 +51,7 @@ class Guards:
     def __init__(self, app: ASGIApp, web: Web) -> None:
         self._app = app
         self._web = web
+        self._in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -61,6 +62,7 @@ class Guards:
             return
         began = time.perf_counter()
         answered = _Answered(send, HTTPConnection(scope), self._web)
+        self._in_flight += 1
         try:
             guarded = await self._admit(scope, receive)
         except Problem as problem:
@@ -70,6 +72,7 @@ class Guards:
         else:
             await self._app(scope, guarded, answered)
         finally:
+            self._in_flight -= 1
             if not answered.is_stream:
                 route = getattr(scope.get("route"), "path", "other")
                 self._web.meter.count_request(scope["method"], route, answered.status, time.perf_counter() - began)
@@ -80,6 +83,8 @@ class Guards:
         path = scope["path"]
         if path.startswith(FOR_EVERYBODY):
             return receive
+        if self._in_flight - self._web.feed.listeners > self._web.settings.max_in_flight:
+            raise Problem(503, "busy", "This process has all hands full: try again.", headers={"Retry-After": "1"})
         self._web.limits.count_request(client_address(connection))
         actor = scope["placet.actor"] = await authenticate(connection, self._web)
         counted = Body(receive, connection, self._web)
