@@ -60,6 +60,39 @@ async def test_a_decision_about_another_digest_than_was_shown_is_refused(desk: R
     assert (await desk.desk.request(first.id)).status == "pending"
 
 
+async def test_a_form_that_does_not_say_what_was_shown_decides_nothing(desk: RunningDesk) -> None:
+    await desk.waiting_run()
+    (first, _) = await desk.desk.pending()
+    ana = await browser(desk)
+
+    answer = await post(ana, "/inbox/decide", open=first.id, decision="approve")
+
+    assert answer.status_code == 409
+    assert (await desk.desk.request(first.id)).status == "pending"
+
+
+async def test_together_only_what_was_on_the_screen_is_decided(desk: RunningDesk) -> None:
+    await desk.waiting_run()
+    (first, second) = await desk.desk.pending()
+    ana = await browser(desk)
+    picks = [f"{first.id} {first.digest}", f"{second.id} {'0' * 32}"]
+
+    shown = await post(ana, "/inbox/together", pick=picks)
+    done = await post(ana, "/inbox/decide-together", pick=picks, decision="approve")
+
+    assert "it changed since it was on your screen" in shown.text
+    assert "1 decided, 1 not" in done.text
+    assert [(await desk.desk.request(each.id)).status for each in (first, second)] == ["approved", "pending"]
+
+
+async def test_a_form_with_thousands_of_fields_is_refused_in_words(desk: RunningDesk) -> None:
+    ana = await browser(desk)
+
+    answer = await post(ana, "/inbox/together", pick=["x y"] * 6000)
+
+    assert answer.status_code in (413, 422)
+
+
 async def test_a_page_without_the_sessions_word_decides_nothing(desk: RunningDesk) -> None:
     await desk.waiting_run()
     (first, _) = await desk.desk.pending()
@@ -168,6 +201,15 @@ async def test_pages_come_with_a_strict_policy_and_files_may_be_kept(desk: Runni
     assert "script-src 'self'" in page.headers["content-security-policy"]
     assert page.headers["cache-control"] == "no-store"
     assert "immutable" in file.headers["cache-control"]
+
+
+async def test_a_live_page_listens_from_where_it_read(desk: RunningDesk) -> None:
+    run = await desk.waiting_run()
+    latest = await desk.desk.store.latest_sequence()
+    ana = await browser(desk)
+
+    for path in ("/inbox", f"/runs/{run.id}"):
+        assert f'data-live="/v1/events?after={latest}"' in (await ana.get(path)).text
 
 
 async def test_a_list_of_many_requests_goes_on_on_the_next_page(desk: RunningDesk) -> None:
