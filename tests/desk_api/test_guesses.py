@@ -11,6 +11,7 @@ import pytest
 from placet.desk.access.accounts import Accounts
 from placet.desk.access.secrets import new_secret
 from placet.errors import PlacetError
+from placet.stores.opening import open_store
 from placet.stores.sqlite import SQLiteStore
 from tests.support.desk_server import PASSWORD
 
@@ -37,6 +38,21 @@ async def test_the_id_of_a_token_a_session_or_an_invitation_with_another_secret_
         assert await accounts.invitation(f"{key.partition('.')[0]}.{guess}") is None
     assert await accounts.actor_of_cookie(session.id) is None
     assert await accounts.actor_of_token("") is None
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_an_id_that_no_store_can_hold_is_nobodys(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue("postgres").new_database() if kind == "postgresql" else f"sqlite:///{tmp_path}/x.db"
+    async with open_store(url) as store:
+        accounts = Accounts(store)
+
+        for odd in ("\x00", "a\x00b", "\ud800", "é", "\n", "x" * 100_000):
+            assert await accounts.user(odd) is None
+            assert await accounts.actor_of_cookie(f"{odd}.x") is None
+            assert await accounts.actor_of_token(f"placet_{odd}_x") is None
+            assert await accounts.invitation(f"{odd}.x") is None
 
 
 async def test_of_many_who_follow_one_link_at_once_one_becomes_somebody(accounts: Accounts) -> None:
