@@ -134,6 +134,9 @@ async def test_all_arguments_can_be_edited_as_json(desk: RunningDesk, arrive: Re
     await whole.fill('{"order_id": "1042", "cents": 1, "cents": 2}')
     await page.keyboard.press("Control+Enter")
     await expect(page.locator("#whole-problem")).to_contain_text("a key stands twice")
+    await whole.fill('{"order_id": "1042", "cents": "none", "reason": "half"}')
+    await page.keyboard.press("Control+Enter")
+    await expect(page.locator(".panel .banner")).to_contain_text("cents: Input should be a valid integer")
     await whole.fill('{"order_id": "1042", "cents": 2000, "reason": "half"}')
     await page.keyboard.press("Control+Enter")
 

@@ -63,7 +63,7 @@ def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None,
     if verdict == "edit" and panel is not None:
         reading = read_edit(card, form)
         fill_edit(panel, card, reading)
-        panel.problems = [] if form.get("change") else _summary(reading.problems)
+        panel.problems = [] if form.get("change") else _summary(reading.problems, panel.as_json)
         if reading.problems or form.get("change"):
             return None, panel
         arguments = reading.arguments
@@ -95,7 +95,10 @@ def _verdict(text: str) -> Verdict:
             raise Problem(422, "user_error", "A decision is approve, reject, edit or respond.")
 
 
-def _summary(problems: dict[str, str]) -> list[str]:
+def _summary(problems: dict[str, str], as_json: bool) -> list[str]:
+    """What stands above the form: in one large field, all of it; otherwise what stands beside no field."""
+    if as_json:
+        return [f"{place}: {text}" if place else text for place, text in problems.items()]
     general = [text for place, text in problems.items() if not place]
     beside = len(problems) - len(general)
     return general + (
