@@ -14,7 +14,9 @@
 
 The first command sets everything up in .dev/, and a later one only if requirements.lock, pyproject.toml or Python
 changed. Everything that is fetched is checked against the hashes in requirements.lock: uv (by pip), then, by uv, the
-libraries and the build backend that installs Placet itself, without a download of its own. Linux and macOS.
+libraries and the build backend that installs Placet itself, without a download of its own. The tests need a Chromium:
+the machine's own is taken, otherwise one is installed (by apt-get as root on Debian, elsewhere by Playwright). Linux
+and macOS.
 """
 
 # Annotations stay unevaluated so that a Python that is too old reaches the sentence that says so.
@@ -22,6 +24,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import ctypes.util
 import hashlib
 import os
 import shutil
@@ -231,6 +234,58 @@ def set_up_mcp_servers() -> None:
             stamp.write_text(wanted)
 
 
+# --- a browser for the tests ----------------------------------------------------------------------------------------
+
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FIND_PLAYWRIGHTS_OWN = (
+    "from pathlib import Path\n"
+    "from playwright.sync_api import sync_playwright\n"
+    "with sync_playwright() as playwright:\n"
+    "    raise SystemExit(0 if Path(playwright.chromium.executable_path).exists() else 3)\n"
+)
+
+
+def is_debian_as_root() -> bool:
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def apt_install(*packages: str) -> None:
+    otherwise = f"apt-get could not install {' '.join(packages)}: check the network and the sources of this machine."
+    env = environment() | {"DEBIAN_FRONTEND": "noninteractive"}
+    run_quietly(["apt-get", "update", "--quiet"], env, otherwise)
+    run_quietly(["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *packages], env, otherwise)
+
+
+def has_libatomic() -> bool:
+    """Playwright's driver needs it, and a bare Debian has not got it."""
+    return not sys.platform.startswith("linux") or ctypes.util.find_library("atomic") is not None
+
+
+def set_up_browser() -> None:
+    """See to it that there is a Chromium for the tests: the machine's own, or one that is installed now."""
+    has_browser = any(map(shutil.which, CHROMIUM_NAMES))
+    missing = [] if has_browser else ["chromium"]
+    missing += [] if has_libatomic() else ["libatomic1"]
+    if missing and is_debian_as_root():
+        say(f"setting up: {', '.join(missing)}")
+        apt_install(*missing)
+        return
+    if not has_libatomic():
+        raise Stop(
+            "libatomic is missing, which the browser tests need: install it (on Debian: apt install libatomic1)."
+        )
+    if has_browser or in_venv("-c", FIND_PLAYWRIGHTS_OWN):
+        return
+    say("setting up: a Chromium for the tests")
+    run_quietly(
+        [str(VENV / "bin" / "python"), "-m", "playwright", "install", "chromium"],
+        environment(),
+        "there is no Chromium for the browser tests, and Playwright could not fetch one: install Chromium or Chrome "
+        "(on Debian: apt install chromium), or check the network, and run the command again.",
+    )
+
+
 # --- running --------------------------------------------------------------------------------------------------------
 
 
@@ -277,6 +332,7 @@ def demo(arguments: list[str]) -> int:
 
 def test(arguments: list[str]) -> int:
     set_up_mcp_servers()
+    set_up_browser()
     pytest = ["pytest", "-n", "2", *arguments]
     if arguments:
         return report(check({"pytest": pytest}))

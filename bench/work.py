@@ -10,6 +10,7 @@ import json
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeAlias
@@ -33,6 +34,20 @@ class Effects:
     """Counts the tool bodies that ran, so that a work can tell that it was really done."""
 
     count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServedDesk:
+    """A desk that answers on a port, with requests that wait."""
+
+    port: int
+    headers: dict[str, str]
+    decisions: list[tuple[str, bytes]]
+    """Where to send which body, to decide one request each."""
+    pages: dict[str, str]
+    """The address of a page of the list, and of the page for people."""
+    events: str
+    count_pending: Callable[[], Awaitable[int]]
 
 
 class Subject(Protocol):
@@ -85,6 +100,10 @@ class Subject(Protocol):
         ...
 
     def is_approved(self, ledger: Any, label: str) -> bool | None: ...
+
+    def serve_desk(self, pending: int) -> AbstractAsyncContextManager[ServedDesk]:
+        """A desk over HTTP, with so many requests that wait."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

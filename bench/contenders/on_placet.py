@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import placet
-from bench.work import FREE, GATED, Effects, Script
+from bench.work import FREE, GATED, Effects, Script, ServedDesk
 from placet import (
     Agent,
     MemoryStore,
@@ -131,3 +132,9 @@ def decided(count: int) -> RunContextWrapper[None]:
 
 def is_approved(ledger: RunContextWrapper[None], label: str) -> bool | None:
     return ledger.is_tool_approved(GATED, label)
+
+
+def serve_desk(pending: int) -> AbstractAsyncContextManager[ServedDesk]:
+    from bench.contenders import placet_desk  # imported where it is used: the other works do not pay for it
+
+    return placet_desk.serve_desk(pending)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bench.sections import cycle, footprint, ledger, many_runs, pauses, states, streaming, turns
+from bench.sections import cycle, desk, footprint, ledger, many_runs, pauses, states, streaming, turns
 from bench.work import Work
 
-SECTIONS = (turns, cycle, pauses, states, many_runs, ledger, streaming, footprint)
+SECTIONS = (turns, cycle, pauses, states, many_runs, ledger, streaming, desk, footprint)
 
 
 def works() -> list[Work]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tests.support.desk_server import RunningDesk, support_agents
 
 ROOT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = ROOT / ".dev" / "screenshots"
+DOCS_PICTURES = ROOT / "docs" / "img"
 PATIENCE = 8_000
 """Milliseconds in which a page shows what it should."""
 DESKTOP = {"width": 1280, "height": 800}
@@ -128,6 +131,13 @@ async def open_request(page: Page, tool: str, index: int = 0) -> None:
 def panel(page: Page) -> Locator:
     """The form that is open."""
     return page.locator("#panel")
+
+
+async def docs_picture(page: Page, name: str) -> None:
+    """A screenshot that a page of the documentation shows; `PLACET_DOCS_PICTURES=1` writes it there."""
+    made = await picture(page, name)
+    if os.environ.get("PLACET_DOCS_PICTURES"):
+        shutil.copy(made, DOCS_PICTURES / made.name)
 
 
 async def picture(page: Page, name: str, **options: Any) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.scenes import Reviewer, open_request, panel, picture, request_of, sit_down, statuses
+from tests.browser.scenes import Reviewer, docs_picture, open_request, panel, picture, request_of, sit_down, statuses
 from tests.support.desk_server import PATIENCE, RunningDesk
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -86,10 +86,11 @@ async def test_an_edit_with_a_wrong_value_is_refused_beside_its_field_and_a_righ
     wrong = panel(page).get_by_label("keep_days")
     await expect(wrong).to_have_attribute("aria-invalid", "true")
     await expect(wrong).to_have_value("soon")
+    await expect(wrong).to_be_focused()
     await expect(page.locator(".problem")).to_have_text("Write a whole number, like 42.")
     await expect(panel(page).get_by_label("mode")).to_have_value("1")
     assert await statuses(desk, "delete_folder") == ["pending"]
-    await picture(page, "edit-refused")
+    await docs_picture(page, "inbox-edit")
 
     await wrong.fill("3")
     await page.get_by_role("button", name="Add to notify").click()
@@ -133,6 +134,9 @@ async def test_all_arguments_can_be_edited_as_json(desk: RunningDesk, arrive: Re
     await whole.fill('{"order_id": "1042", "cents": 1, "cents": 2}')
     await page.keyboard.press("Control+Enter")
     await expect(page.locator("#whole-problem")).to_contain_text("a key stands twice")
+    await whole.fill('{"order_id": "1042", "cents": "none", "reason": "half"}')
+    await page.keyboard.press("Control+Enter")
+    await expect(page.locator(".panel .banner")).to_contain_text("cents: Input should be a valid integer")
     await whole.fill('{"order_id": "1042", "cents": 2000, "reason": "half"}')
     await page.keyboard.press("Control+Enter")
 

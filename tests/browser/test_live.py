@@ -50,6 +50,7 @@ async def test_what_somebody_is_typing_stays_when_others_decide_and_the_card_say
     await expect(ben.locator(".toast")).to_contain_text("Approved: delete_folder")
 
     await expect(ana.locator("#card-status")).to_contain_text("Approved by ben")
+    await expect(ana.locator("#card-status")).to_be_in_viewport()
     await expect(ana.get_by_label("Message to the agent")).to_have_value("Half a senten")
     await expect(ana.get_by_role("button", name="Reject", exact=True)).to_be_disabled()
     await expect(ana.locator(".row", has_text="delete_folder")).to_have_count(0)
@@ -93,6 +94,7 @@ async def test_a_form_that_was_open_when_somebody_else_decided_is_refused_and_ke
     await page.get_by_role("button", name="Reject", exact=True).click()
 
     await expect(page.get_by_role("alert")).to_contain_text("ben was quicker.")
+    await expect(page.get_by_role("alert")).to_be_in_viewport()
     await expect(page.locator("#card-status")).to_contain_text("Approved by ben")
     await expect(page.get_by_label("Message to the agent")).to_have_value("No.")
     await picture(page, "conflict")

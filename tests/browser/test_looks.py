@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
-from tests.browser.scenes import PHONE, Reviewer, open_request, picture, request_of, sit_down, statuses
+from tests.browser.scenes import PHONE, Reviewer, docs_picture, open_request, picture, request_of, sit_down, statuses
 from tests.support.desk_server import RunningDesk
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -84,7 +84,7 @@ async def test_on_a_phone_the_list_and_the_card_are_two_screens_and_deciding_wor
     await expect(page.locator("#card-title")).to_have_text("refund")
     await expect(page.locator(".list-pane")).to_be_hidden()
     widths.append(await is_not_wider_than_the_screen(page))
-    await picture(page, "phone-card")
+    await docs_picture(page, "inbox-phone")
     await page.get_by_role("button", name="Edit…").tap()
     await expect(page.locator(".panel")).to_be_visible()
     widths.append(await is_not_wider_than_the_screen(page))
@@ -101,6 +101,21 @@ async def test_on_a_phone_the_list_and_the_card_are_two_screens_and_deciding_wor
 
     assert await statuses(desk, "refund") == ["approved", "pending"]
     assert widths == [True] * 8
+
+
+async def test_list_and_card_scroll_on_their_own_and_the_buttons_are_always_in_sight(
+    desk: RunningDesk, arrive: Reviewer
+) -> None:
+    for _ in range(4):
+        await desk.waiting_run()
+    await desk.waiting_run("Archivist")
+    page = await arrive("ana", viewport={"width": 1100, "height": 560})
+    await sit_down(page)
+
+    await open_request(page, "delete_folder")
+    await expect(page.get_by_role("button", name="Approve")).to_be_in_viewport(ratio=1)
+    await expect(page.get_by_role("button", name="Review together")).to_be_in_viewport(ratio=1)
+    assert await page.evaluate("() => document.documentElement.scrollHeight <= innerHeight")
 
 
 async def test_dark_mode_is_dark(desk: RunningDesk, arrive: Reviewer) -> None:

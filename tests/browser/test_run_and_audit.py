@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.scenes import Reviewer, open_request, picture, request_of, sit_down
+from tests.browser.scenes import Reviewer, docs_picture, open_request, picture, request_of, sit_down
 from tests.support.desk_server import PATIENCE, RunningDesk
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -34,7 +34,7 @@ async def test_the_picture_of_a_run_shows_turns_calls_waits_decisions_and_nested
     await sign.focus()
     await expect(page.locator("#timeline-detail")).to_contain_text("wire: approved by ben")
     await expect(page.locator("#timeline-detail")).to_contain_text("invoice checked")
-    await picture(page, "run", full_page=True)
+    await docs_picture(page, "run-page")
     await sign.click()
 
     await expect(page.locator(".log li:target")).to_contain_text("response received")

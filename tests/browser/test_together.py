@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.scenes import Reviewer, picture, sit_down, statuses
+from tests.browser.scenes import Reviewer, docs_picture, sit_down, statuses
 from tests.support.desk_server import RunningDesk
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -29,7 +29,7 @@ async def test_several_alike_are_reviewed_and_approved_together_and_late_arrival
     await expect(page.locator("#card-title")).to_have_text("2 requests")
     await expect(page.locator(".compare tbody tr")).to_have_count(2)
     await expect(page.locator(".compare")).to_contain_text("charged twice")
-    await picture(page, "together")
+    await docs_picture(page, "inbox-together")
     await page.get_by_role("button", name="Approve these 2").click()
 
     await expect(page.locator("#card-title")).to_have_text("2 decided")

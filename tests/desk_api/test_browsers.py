@@ -84,6 +84,13 @@ async def test_a_form_carries_the_word_in_a_field_and_reaches_its_page_whole(ser
     problem(over, 401, "not_authenticated")
 
 
+async def test_a_form_with_more_fields_than_any_of_ours_is_refused(server: RunningDesk) -> None:
+    browser, word = await in_a_browser(server)
+    answer = await browser.post("/logout", content=f"csrf_token={word}&" + "a=b&" * 3000, headers=FORM)
+
+    problem(answer, 403, "csrf")
+
+
 async def test_a_session_that_was_ended_is_refused_at_once_also_to_a_copy_of_its_cookie(server: RunningDesk) -> None:
     browser, word = await in_a_browser(server)
     thief = server.client(cookies=dict(browser.cookies))

@@ -188,6 +188,19 @@ async def test_ending_the_server_ends_the_streams(tmp_path: Path) -> None:
     assert server.web.feed.listeners == 0
 
 
+async def test_a_stream_ends_when_what_opened_it_is_revoked(tmp_path: Path) -> None:
+    settings = WebSettings(heartbeat_seconds=0.05, requests_per_second=1e6, burst=10**6)
+    async with running_desk(tmp_path, settings=settings) as server:
+        ana = await server.person("ana")
+        async with listening(ana) as stream:
+            (token,) = await server.web.accounts.tokens("ana")
+            await server.web.accounts.revoke_token(token.id)
+            async with asyncio.timeout(PATIENCE):
+                rest = [each async for each in stream]
+
+    assert rest == []
+
+
 async def test_many_listeners_cost_one_reader(server: RunningDesk) -> None:
     streams = [server.web.feed.stream(None) for _ in range(200)]
     await asyncio.gather(*(anext(stream) for stream in streams))

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from placet.desk import app
 from placet.desk.server import PatientButFinite
 from placet.desk.web.limits import MAX_CLIENTS, Buckets
 from placet.desk.web.settings import WebSettings
+from placet.ports import Record
 from placet.testing import ManualClock
 from tests.desk_api.scenes import problem
 from tests.support.desk_server import RunningDesk, running_desk
@@ -98,6 +101,16 @@ async def test_a_head_that_does_not_come_to_an_end_is_cut_off(
     assert (await after_an_answer).count(b"200 OK") == 1
 
 
+async def test_answers_are_sent_at_once_and_not_after_the_clients_delayed_word(server: RunningDesk) -> None:
+    (listening,) = server.server.servers[0].sockets
+    client = server.client()
+    await client.get("/healthz")
+    ours = [each.transport.get_extra_info("socket") for each in server.server.server_state.connections]
+
+    assert listening.proto == socket.IPPROTO_TCP
+    assert [each.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for each in ours] == [1]
+
+
 async def test_hundreds_of_clients_that_say_nothing_do_not_keep_others_out(server: RunningDesk) -> None:
     idle = [socket.create_connection(("127.0.0.1", port_of(server))) for _ in range(300)]
     try:
@@ -144,7 +157,8 @@ async def test_clever_paths_lead_nowhere(server: RunningDesk, path: str) -> None
 async def test_what_is_no_http_is_answered_with_400_and_the_desk_goes_on(server: RunningDesk) -> None:
     for nonsense in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET\r\n\r\n", b"\x00\x00\x00\x00"):
         answer = await exchange(server, nonsense + b"\r\n\r\n")
-        assert answer == b"" or answer.startswith(b"HTTP/1.1 400"), answer
+        assert answer.startswith(b"HTTP/1.1 400"), answer
+        assert b"application/problem+json" in answer
 
     assert (await server.client().get("/healthz")).status_code == 200
 
@@ -168,6 +182,54 @@ async def test_one_client_asks_only_so_often_and_is_told_when_again(tmp_path: Pa
     problem(answers[6], 429, "too_many_requests")
     assert 1 <= int(answers[6].headers["retry-after"]) <= 3
     assert healthy.status_code == 200
+
+
+async def test_more_than_can_be_worked_on_at_once_is_put_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = WebSettings(max_in_flight=3, requests_per_second=1e6, burst=10**6)
+    inside, go_on = asyncio.Semaphore(0), asyncio.Event()
+    async with running_desk(tmp_path, settings=settings) as server:
+        ana = await server.person("ana")
+
+        async def slowly() -> list[object]:
+            inside.release()
+            await go_on.wait()
+            return []
+
+        monkeypatch.setattr(server.desk.store, "grants", slowly)
+        waiting = [asyncio.create_task(ana.get("/v1/grants")) for _ in range(3)]
+        async with asyncio.timeout(PATIENCE):
+            for _ in waiting:
+                await inside.acquire()
+            refused = await ana.get("/v1/me")
+        go_on.set()
+        done = await asyncio.gather(*waiting)
+        after = await ana.get("/v1/me")
+
+    problem(refused, 503, "busy")
+    assert [each.status_code for each in (*done, after)] == [200, 200, 200, 200]
+
+
+async def test_what_has_expired_is_forgotten_while_the_desk_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "TIDY_SECONDS", 0.02)
+    tidied = asyncio.Event()
+    async with running_desk(tmp_path) as server:
+        forget = server.desk.store.expire_records
+
+        async def forget_and_tell(limit: int = 1000) -> int:
+            forgotten = await forget(limit)
+            if forgotten:
+                tidied.set()
+            return forgotten
+
+        monkeypatch.setattr(server.desk.store, "expire_records", forget_and_tell)
+        await server.desk.store.add_record(Record(kind="answer", id="x", data="{}", expires_at=1.0))
+        async with asyncio.timeout(PATIENCE):
+            await tidied.wait()
+
+    with contextlib.closing(sqlite3.connect(tmp_path / "placet.db")) as db:
+        assert db.execute("SELECT count(*) FROM placet_records").fetchone() == (0,)
 
 
 def test_a_bucket_fills_with_time_and_the_book_of_buckets_is_bounded() -> None:

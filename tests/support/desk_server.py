@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -32,6 +31,7 @@ from placet.desk.app import create_app
 from placet.desk.server import DeskServer, new_server
 from placet.desk.web.context import Web
 from placet.desk.web.settings import WebSettings
+from placet.desk.web.sockets import listen
 from placet.testing import function_call
 from tests.desk.scenes import Planned
 
@@ -159,7 +159,7 @@ async def running_desk(
     **options: Any,
 ) -> AsyncIterator[RunningDesk]:
     """`options` go to `new_server`."""
-    given = socket.create_server(("127.0.0.1", 0))
+    given = listen("127.0.0.1", 0)
     place = url or f"sqlite:///{folder / 'placet.db'}"
     async with Desk(place, agents=support_agents() if agents is None else agents, run=run) as desk:
         app = create_app(desk, settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
 import socket
@@ -19,6 +20,7 @@ from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed
 from placet.cli.terminal import complain
 from placet.desk.access.people import Scope
 from placet.desk.desk import Desk
+from placet.desk.web.sockets import listen
 
 DEFAULT_PORT = 8700
 _NOT_WORDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
@@ -115,11 +117,11 @@ def _settings(given: Serving) -> Any:  # Any: typed where the extra is installed
 
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket, or a sentence that says why not."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+        return listen(host, port)
     except OSError as error:
-        words = "another program has it: choose another with --port" if error.errno == 98 else error.strerror
+        is_taken = error.errno == errno.EADDRINUSE
+        words = "another program has it: choose another with --port" if is_taken else error.strerror
         raise CommandFailed(f"port {port} on {host} cannot be used: {words}.") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -31,6 +32,8 @@ from placet.errors import PlacetError
 
 logger = logging.getLogger("placet.desk")
 
+TIDY_SECONDS = 600.0
+
 
 def create_app(
     desk: Desk,
@@ -56,7 +59,10 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        tidying = asyncio.create_task(_tidy_up(web))
         yield
+        tidying.cancel()
+        await asyncio.gather(tidying, return_exceptions=True)
         await web.feed.close()
 
     app = Starlette(
@@ -72,6 +78,17 @@ def create_app(
     )
     app.state.web = web
     return app
+
+
+async def _tidy_up(web: Web) -> None:
+    """From time to time, forget what has expired: sessions, invitations, answers to be repeated."""
+    while True:
+        try:
+            while await web.desk.store.expire_records() > 0:
+                pass
+        except PlacetError as error:  # the store is away: there will be another time
+            logger.warning("not tidied up", extra={"action": "tidying_failed", "error": str(error)})
+        await asyncio.sleep(TIDY_SECONDS)
 
 
 def _respond(request: Request, problem: Problem) -> Response:

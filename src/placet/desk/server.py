@@ -6,11 +6,14 @@ import asyncio
 import socket
 from typing import Any
 
+import h11
 from starlette.applications import Starlette
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from placet.codec import encode
 from placet.desk.web.context import Web
+from placet.desk.web.problems import MEDIA_TYPE, Problem
 from placet.desk.web.settings import WebSettings, is_loopback
 from placet.errors import UserError
 
@@ -27,9 +30,12 @@ class PatientButFinite(H11Protocol):
     """HTTP as uvicorn speaks it, to clients that say what they want within a time."""
 
     header_seconds = HEADER_SECONDS
+    max_connections = MAX_CONNECTIONS
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the parent
         super().connection_made(transport)
+        if len(self.connections) > self.max_connections:
+            transport.abort()
         self._head_due: asyncio.TimerHandle | None = self.loop.call_later(self.header_seconds, self._give_up)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -42,6 +48,16 @@ class PatientButFinite(H11Protocol):
         super().data_received(data)
         if not self._is_between_requests():
             self._stop_waiting()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP gets an error like all others."""
+        problem = Problem(400, "bad_request", msg)
+        body = encode(problem.body("/"))
+        headers = [("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(body))), ("Connection", "close")]
+        answer = (h11.Response(status_code=400, headers=headers, reason=b"Bad Request"), h11.Data(body))
+        for event in (*answer, h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def _is_between_requests(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle  # none before the first request, whatever the annotation says
@@ -101,7 +117,6 @@ def new_server(
         forwarded_allow_ips=list(trusted_proxies),
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        limit_concurrency=MAX_CONNECTIONS,
         h11_max_incomplete_event_size=HEADER_BYTES,
         ssl_certfile=tls_certificate,
         ssl_keyfile=tls_key,

@@ -89,7 +89,7 @@ class Accounts:
     # -- users --------------------------------------------------------------------------------------------------------
 
     async def user(self, name: str) -> User | None:
-        return _read(await self._store.record("user", name), User)
+        return _read(await self._found("user", name), User)
 
     async def users(self) -> list[User]:
         found: list[User] = []
@@ -210,7 +210,7 @@ class Accounts:
     async def invitation(self, key: str) -> Invitation | None:
         """What the key is for, without using it up."""
         record_id, _, secret = key.partition(".")
-        found = _read(await self._store.record("invitation", record_id), Invitation)
+        found = _read(await self._found("invitation", record_id), Invitation)
         if found is None or not is_secret(secret, found.digest) or found.expires_at <= self._now():
             return None
         return found
@@ -264,21 +264,20 @@ class Accounts:
             client=client[:200],
         )
         await self._store.add_record(_record("session", session.id, session, user.name, session.expires_at))
-        await self._store.expire_records()
         return f"{session.id}.{secret}", session
 
     async def sessions(self, owner: str) -> list[Session]:
         return [_decoded(record, Session) for record in await self._store.records("session", owner=owner)]
 
     async def end_session(self, session_id: str, *, owner: str) -> bool:
-        found = _read(await self._store.record("session", session_id), Session)
+        found = _read(await self._found("session", session_id), Session)
         if found is None or found.owner != owner:
             return False
         return await self._store.take_record("session", session_id) is not None
 
     async def actor_of_cookie(self, cookie: str) -> Actor | None:
         session_id, _, secret = cookie.partition(".")
-        session = _read(await self._store.record("session", session_id), Session)
+        session = _read(await self._found("session", session_id), Session)
         if session is None or not is_secret(secret, session.digest) or session.expires_at <= self._now():
             return None
         user = await self.user(session.owner)
@@ -328,7 +327,7 @@ class Accounts:
         return [_decoded(record, Token) for record in await self._store.records("token", owner=owner)]
 
     async def token(self, token_id: str) -> Token | None:
-        return _read(await self._store.record("token", token_id), Token)
+        return _read(await self._found("token", token_id), Token)
 
     async def revoke_token(self, token_id: str) -> bool:
         return await self._store.take_record("token", token_id) is not None
@@ -358,6 +357,10 @@ class Accounts:
             return
         used = msgspec.structs.replace(token, last_used_at=self._now())
         await self._store.replace_record(_record("token", token.id, used, token.owner, token.expires_at))
+
+    async def _found(self, kind: str, record_id: str) -> Record | None:
+        """What is under an id that somebody showed: it may be any text, also one that no store can hold."""
+        return await self._store.record(kind, record_id) if record_id.isascii() and record_id.isprintable() else None
 
     def _now(self) -> float:
         return self._clock.now()

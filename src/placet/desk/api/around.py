@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
@@ -10,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from placet.agent import Agent
 from placet.desk.api.operations import Ask, Operation
 from placet.desk.api.shapes import AgentList, AgentShape, EventFilter, Health, Nothing, Readiness, ToolShape
+from placet.desk.web.guards import authenticate
 from placet.desk.web.metrics import MEDIA_TYPE
 from placet.desk.web.problems import Problem
 from placet.errors import PlacetError
@@ -44,7 +47,24 @@ async def events(ask: Ask[EventFilter, Nothing]) -> Response:
         raise Problem(503, "too_many_listeners", words, headers={"Retry-After": "5"})
     after = _last_seen(ask.request.headers.get("last-event-id"), ask.query.after)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(feed.stream(after, ask.query.run_id), headers=headers, media_type=EVENT_STREAM)
+    stream = _while_known(ask, feed.stream(after, ask.query.run_id))
+    return StreamingResponse(stream, headers=headers, media_type=EVENT_STREAM)
+
+
+async def _while_known(ask: Ask[EventFilter, Nothing], stream: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    """A stream lasts as long as whoever opened it may look: that is asked again with every heartbeat."""
+    every, asked_at = ask.web.settings.heartbeat_seconds, ask.web.clock.monotonic()
+    async with aclosing(stream):
+        async for text in stream:
+            yield text
+            if ask.web.clock.monotonic() - asked_at < every:
+                continue
+            asked_at = ask.web.clock.monotonic()
+            try:
+                if await authenticate(ask.request, ask.web) is None:
+                    return
+            except (Problem, PlacetError):
+                return
 
 
 def _last_seen(header: str | None, asked: int | None) -> int | None:

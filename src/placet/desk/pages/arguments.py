@@ -10,7 +10,7 @@ from placet.desk.pages.schemas import Schema, resolved
 from placet.desk.pages.words import json_text, shortened
 
 MAX_ROWS = 200
-MAX_TEXT = 1200
+MAX_TEXT = 800
 """A longer text is cut on the card; the whole is one click away."""
 MAX_JSON = 20_000
 
@@ -88,16 +88,22 @@ def _leaf(value: Json) -> tuple[str, str]:
             return json_text(value), "number"
 
 
-def in_one_line(arguments: JsonObject | str, limit: int = 160) -> str:
-    """The arguments as a list shows them."""
+def in_parts(arguments: JsonObject | str, limit: int = 160) -> list[tuple[str, str]]:
+    """The arguments as a list shows them: names and values apart, so that no value can turn what stands beside it."""
     if isinstance(arguments, str):
-        return shortened(arguments, limit)
-    parts: list[str] = []
+        return [("", shortened(arguments, limit))]
+    parts: list[tuple[str, str]] = []
     room = limit
     for name, value in arguments.items():
         text = value if isinstance(value, str) else json_text(value, indent=None)
-        parts.append(f"{name}: {shortened(text, max(20, room))}")
-        room -= len(parts[-1])
+        parts.append((shortened(name, 60), shortened(text, max(20, room))))
+        room -= len(name) + len(text)
         if room <= 0:
             break
+    return parts
+
+
+def in_one_line(arguments: JsonObject | str, limit: int = 160) -> str:
+    """The same as one text, for labels and messages."""
+    parts = [f"{name}: {text}" if name else text for name, text in in_parts(arguments, limit)]
     return shortened(" · ".join(parts), limit)

@@ -10,10 +10,10 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.requests import Request
 
 from placet.core.index import RequestStatus
+from placet.desk.web.guards import MAX_FIELDS
 from placet.desk.web.problems import Problem
 
 STATUSES: tuple[str, ...] = get_args(RequestStatus)
-MAX_FIELDS = 5000
 
 
 @dataclass(frozen=True, slots=True)

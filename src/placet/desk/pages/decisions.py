@@ -56,12 +56,14 @@ def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None,
     """What the form says; None, with the form again, when it says nothing that could be sent."""
     verdict = _verdict(form.text("decision"))
     values = values_of(form)
+    if form.get("panel") and verb not in [each for each, _, _ in card.panels]:
+        raise Problem(403 if card.why_not else 422, "user_error", card.why_not or "This request has no such form.")
     panel = panel_of(card, verb, form, as_json=form.get("as") == "json") if form.get("panel") else None
     arguments = None
     if verdict == "edit" and panel is not None:
         reading = read_edit(card, form)
         fill_edit(panel, card, reading)
-        panel.problems = [] if form.get("change") else _summary(reading.problems)
+        panel.problems = [] if form.get("change") else _summary(reading.problems, panel.as_json)
         if reading.problems or form.get("change"):
             return None, panel
         arguments = reading.arguments
@@ -81,7 +83,7 @@ def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None,
         output=values.output if verdict == "respond" else None,
         reason=values.reason or None,
         always=always,
-        digest=form.text("digest") or None,
+        digest=form.text("digest"),  # a form without one was not made by this page
     ), panel
 
 
@@ -93,7 +95,10 @@ def _verdict(text: str) -> Verdict:
             raise Problem(422, "user_error", "A decision is approve, reject, edit or respond.")
 
 
-def _summary(problems: dict[str, str]) -> list[str]:
+def _summary(problems: dict[str, str], as_json: bool) -> list[str]:
+    """What stands above the form: in one large field, all of it; otherwise what stands beside no field."""
+    if as_json:
+        return [f"{place}: {text}" if place else text for place, text in problems.items()]
     general = [text for place, text in problems.items() if not place]
     beside = len(problems) - len(general)
     return general + (

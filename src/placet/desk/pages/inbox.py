@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from placet.core.index import RequestKind, RequestStatus
 from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
-from placet.desk.pages.arguments import in_one_line
+from placet.desk.pages.arguments import in_one_line, in_parts
 from placet.desk.pages.asking import STATUSES, Filters, filters_of
 from placet.desk.pages.cards import STATUS_WORD, Card, card_of, notice_of
 from placet.desk.pages.panels import Panel, panel_of
@@ -37,6 +37,7 @@ class ListRow:
     kind: RequestKind
     status: RequestStatus
     summary: str
+    parts: list[tuple[str, str]]
     created_at: float
     expires_at: float | None
     decided_by: str | None
@@ -54,6 +55,7 @@ def list_row(request: DeskRequest, actor: Actor, now: float) -> ListRow:
         kind=request.kind,
         status=request.status,
         summary=in_one_line(request.arguments),
+        parts=in_parts(request.arguments),
         created_at=request.created_at,
         expires_at=request.expires_at,
         decided_by=request.decided_by,

@@ -14,6 +14,8 @@ from placet.desk.web.deciding import Always, moment
 HOUR = 3600.0
 UNTILS = (("", "with its run"), ("1", "in an hour"), ("24", "in a day"), ("168", "in a week"), ("720", "in 30 days"))
 MAX_PINNABLE = 12
+MAX_FORM_FIELDS = 400
+"""More than this is no form for people: it is edited as JSON."""
 _TITLES = {
     "reject": ("Reject", "Reject"),
     "edit": ("Change the arguments", "Approve with these arguments"),
@@ -59,6 +61,8 @@ class Panel:
     json: str = ""
     json_problem: str = ""
     problems: list[str] = field(default_factory=list)
+    focus: str | None = None
+    """The place of the field that is to be looked at first."""
     untils: tuple[tuple[str, str], ...] = UNTILS
 
 
@@ -129,11 +133,16 @@ def always_of(panel_values: Values, arguments: JsonObject, now: float) -> tuple[
 def fill_edit(panel: Panel, card: Card, reading: Reading) -> None:
     """Put arguments, and what is wrong with them, into the fields."""
     schema = card.tool.params_json_schema if card.tool is not None else NO_SCHEMA
+    if not panel.as_json:
+        panel.fields = FormBuilder(schema, reading.raw, reading.problems).fields(reading.arguments)
+        panel.as_json = panel.only_json = sum(len(each.family()) for each in panel.fields) > MAX_FORM_FIELDS
     if panel.as_json:
         panel.json = reading.raw.get("", json_text(reading.arguments))
         panel.json_problem = reading.problems.get("", "")
         return
-    panel.fields = FormBuilder(schema, reading.raw, reading.problems).fields(reading.arguments)
+    leaves = [each for top in panel.fields for each in top.family() if not each.fields and each.kind != "array"]
+    wrong = [each for each in leaves if each.problem]
+    panel.focus = (wrong or leaves)[0].place if leaves else None
 
 
 def read_edit(card: Card, form: Form) -> Reading:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from placet.desk.pages.history import CallTale, RunTale, Stretch, TurnTale, who
-from placet.desk.pages.words import clock, shortened, span
+from placet.desk.pages.words import agent_steps, clock, shortened, span
 from placet.events import DecisionMade
 
 ROW = 30
@@ -96,7 +96,7 @@ class Axis:
         self.times = sorted(set(times))
         gaps = [_room(after - before) for before, after in self._pairs()]
         total = sum(gaps) or 1.0
-        scale = min(NARROWEST / total, 4.0) if total < NARROWEST else max(min(WIDEST / total, 1.0), 0.4)
+        scale = min(NARROWEST / total, 6.0) if total < NARROWEST else max(min(WIDEST / total, 1.0), 0.4)
         self.places = [0.0]
         for gap in gaps:
             self.places.append(self.places[-1] + gap * scale)
@@ -121,8 +121,9 @@ class Axis:
         latest = -math.inf
         for at, place in zip(self.times, self.places, strict=True):
             if place - latest >= 74:
+                passed = at - self.times[0]
+                yield Tick(place, clock(at) if latest < 0 else f"+{span(passed)}")
                 latest = place
-                yield Tick(place, clock(at))
 
     def breaks(self) -> Iterator[Break]:
         for (before, after), begin, end in zip(self._pairs(), self.places, self.places[1:], strict=False):
@@ -187,7 +188,7 @@ class _Artist:
         self._until = until
 
     def rows(self, run: RunTale, depth: int) -> Iterator[Row]:
-        name = run.agent.rpartition("/")[2]
+        name = agent_steps(run.agent)[-1]
         row = Row(0, shortened(name, 24 - 2 * depth), run.agent, depth, "run")
         row.bars = [self._turn(run, turn) for turn in run.turns]
         if run.asked_at is not None and run.ended_at is None:

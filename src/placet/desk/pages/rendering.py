@@ -55,22 +55,13 @@ def environment() -> Environment:
         "short_id": short_id,
         "size": words.size,
         "span": words.span,
-        "steps": agent_steps,
+        "steps": words.agent_steps,
         "visible": words.visible,
         "visible_line": lambda text: words.visible(str(text), one_line=True),
         "visible_text": words.visible_text,
     }
     made.globals |= {"static": static_url, "link": link}
     return made
-
-
-def agent_steps(address: str) -> list[str]:
-    """`Support/ask_billing(Billing)` as people read it: Support, then Billing."""
-    steps = []
-    for part in address.replace(">", "/").split("/"):
-        inner = part.rpartition("(")[2].removesuffix(")") if part.endswith(")") else part
-        steps.append(inner.replace("%2F", "/").replace("%3E", ">").replace("%25", "%"))
-    return steps
 
 
 def short_id(run_id: str) -> str:

@@ -111,3 +111,12 @@ def visible_text(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+
+
+def agent_steps(address: str) -> list[str]:
+    """`Support/ask_billing(Billing)` as people read it: Support, then Billing."""
+    steps = []
+    for part in address.replace(">", "/").split("/"):
+        inner = part.rpartition("(")[2].removesuffix(")") if part.endswith(")") else part
+        steps.append(inner.replace("%2F", "/").replace("%3E", ">").replace("%25", "%"))
+    return steps

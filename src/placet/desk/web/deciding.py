@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -15,6 +16,8 @@ from placet.desk.web.context import Web
 from placet.desk.web.problems import FieldProblem, Problem, Winner, as_problem
 from placet.errors import NotPending, PlacetError, RunFinished, StaleApproval
 from placet.events import Verdict
+
+logger = logging.getLogger("placet.desk")
 
 _VERDICT_OF = {"approved": "approve", "rejected": "reject", "edited": "edit", "answered": "respond"}
 
@@ -88,9 +91,16 @@ async def decide(web: Web, actor: Actor, request_id: str, word: Word) -> DeskReq
         )
     except PlacetError as error:
         web.meter.count_decision(word.decision, "refused")
+        _note("decision_refused", actor, request, word, error.code)
         raise await _explained(web, request, word, error) from error
     web.meter.count_decision(word.decision, "taken")
+    _note("decision_taken", actor, request, word)
     return found
+
+
+def _note(action: str, actor: Actor, request: DeskRequest, word: Word, code: str | None = None) -> None:
+    told = {"request_id": request.id, "by": actor.name, "via": actor.via, "verdict": word.decision}
+    logger.info("decision", extra={"action": action, **told, **({} if code is None else {"code": code})})
 
 
 def _grant(always: bool | Always) -> bool | Grant:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 
@@ -95,7 +95,7 @@ class Feed:
                 await self._reader
             self._reader = None
 
-    async def stream(self, after: int | None, run_id: str | None = None) -> AsyncIterator[bytes]:
+    async def stream(self, after: int | None, run_id: str | None = None) -> AsyncGenerator[bytes]:
         """Text for an event stream: what happened after a sequence number, then whatever happens; heartbeats."""
         listener = Listener(self._settings.listener_backlog)
         if self._reader is None and not self.is_closed:  # no await in between: there is one

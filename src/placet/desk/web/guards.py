@@ -27,6 +27,7 @@ logger = logging.getLogger("placet.desk")
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 FORM = "application/x-www-form-urlencoded"
+MAX_FIELDS = 2000
 FOR_EVERYBODY = ("/static/", "/healthz", "/readyz")
 """Nobody is asked who they are here, and nothing about anybody is told."""
 
@@ -51,6 +52,7 @@ class Guards:
     def __init__(self, app: ASGIApp, web: Web) -> None:
         self._app = app
         self._web = web
+        self._in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -61,6 +63,7 @@ class Guards:
             return
         began = time.perf_counter()
         answered = _Answered(send, HTTPConnection(scope), self._web)
+        self._in_flight += 1
         try:
             guarded = await self._admit(scope, receive)
         except Problem as problem:
@@ -70,6 +73,7 @@ class Guards:
         else:
             await self._app(scope, guarded, answered)
         finally:
+            self._in_flight -= 1
             if not answered.is_stream:
                 route = getattr(scope.get("route"), "path", "other")
                 self._web.meter.count_request(scope["method"], route, answered.status, time.perf_counter() - began)
@@ -80,6 +84,8 @@ class Guards:
         path = scope["path"]
         if path.startswith(FOR_EVERYBODY):
             return receive
+        if self._in_flight - self._web.feed.listeners > self._web.settings.max_in_flight:
+            raise Problem(503, "busy", "This process has all hands full: try again.", headers={"Retry-After": "1"})
         self._web.limits.count_request(client_address(connection))
         actor = scope["placet.actor"] = await authenticate(connection, self._web)
         counted = Body(receive, connection, self._web)
@@ -177,10 +183,17 @@ async def check_csrf(connection: HTTPConnection, actor: Actor, body: Body) -> No
         return  # a program on this machine: without a cookie there is nothing to be abused
     shown = connection.headers.get("x-csrf-token")
     if shown is None and is_form:
-        found = parse_qs((await body.whole()).decode("utf-8", "replace"), max_num_fields=1000).get("csrf_token")
-        shown = found[0] if found else None
+        shown = _word_in(await body.whole())
     if shown is None or not hmac.compare_digest(shown.encode(), actor.csrf.encode()):
         raise Problem(403, "csrf", "This form is out of date, or not one of this desk's: load the page again.")
+
+
+def _word_in(form: bytes) -> str | None:
+    try:
+        found = parse_qs(form.decode("utf-8", "replace"), max_num_fields=MAX_FIELDS).get("csrf_token")
+    except ValueError:  # more fields than any of our forms has
+        return None
+    return found[0] if found else None
 
 
 def media_type(connection: HTTPConnection) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
@@ -9,6 +11,9 @@ from placet.desk.access.accounts import SESSION_SECONDS
 from placet.desk.access.people import User
 from placet.desk.web.context import actor_or_none, web_of
 from placet.desk.web.settings import WebSettings
+from placet.errors import AccessDenied
+
+logger = logging.getLogger("placet.desk")
 
 COOKIE = "placet_session"
 
@@ -32,7 +37,12 @@ async def log_in(request: Request, response: Response, name: str, password: str)
     """Open a session for who knows the password and put its cookie on the response; AccessDenied otherwise."""
     web = web_of(request)
     web.limits.count_login(f"address {client_address(request)}", f"name {name.strip().lower()[:64]}")
-    cookie, _ = await web.accounts.log_in(name, password, client=request.headers.get("user-agent", ""))
+    try:
+        cookie, session = await web.accounts.log_in(name, password, client=request.headers.get("user-agent", ""))
+    except AccessDenied:
+        logger.warning("login refused", extra={"action": "login_refused", "client": client_address(request)})
+        raise
+    logger.info("login", extra={"action": "login", "user": session.owner, "client": client_address(request)})
     await _leave_the_old_one(request)
     _set(request, response, cookie)
 

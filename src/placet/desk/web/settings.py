@@ -31,6 +31,8 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How many may come at once."""
     logins_per_minute: float = 10.0
     """Attempts for one name, and from one address."""
+    max_in_flight: int = 1000
+    """Requests that this process works on at once."""
     max_listeners: int = 2000
     """Live event streams of this process."""
     listener_backlog: int = 512

@@ -1,0 +1,89 @@
+"""Words for people, and text that cannot pretend to be something else."""
+
+from __future__ import annotations
+
+import pytest
+
+from placet.desk.pages.words import (
+    age,
+    agent_steps,
+    hides_something,
+    json_text,
+    moment,
+    shortened,
+    size,
+    span,
+    visible,
+    visible_text,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text", "plain text"),
+        ("<b>&\"'", "&lt;b&gt;&amp;&#34;&#39;"),
+        ("two\nlines\tand a tab", "two\nlines\tand a tab"),
+        ("a\u202eb", 'a<span class="mark" title="U+202E right-to-left override">U+202E</span>b'),
+        ("a\u200bb", 'a<span class="mark" title="U+200B zero width space">U+200B</span>b'),
+        ("a\x00b", 'a<span class="mark" title="U+0000 control character">U+0000</span>b'),
+        ("a\xa0b", 'a<span class="mark" title="U+00A0 no-break space">U+00A0</span>b'),
+        ("<\u202e>", '&lt;<span class="mark" title="U+202E right-to-left override">U+202E</span>&gt;'),
+        ("שלום", "שלום"),
+    ],
+)
+def test_text_is_escaped_and_what_does_not_show_itself_is_marked(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def test_on_one_line_a_line_break_is_a_mark_too() -> None:
+    assert visible("a\nb", one_line=True) == 'a<span class="mark" title="U+000A control character">↵</span>b'
+
+
+def test_where_no_markup_may_stand_escapes_stand_for_what_hides() -> None:
+    assert visible_text("a\u202eb\nc") == "a\\u202eb\\nc"
+
+
+def test_json_for_eyes_keeps_letters_and_escapes_what_hides() -> None:
+    assert json_text({"name": "Zoë \u202e"}, indent=None) == '{"name": "Zoë \\u202e"}'
+
+
+@pytest.mark.parametrize(("text", "hides"), [("a\nb\tc", False), ("שלום", False), ("a\u200b", True), ("a\rb", True)])
+def test_a_field_would_hide_some_texts(text: str, hides: bool) -> None:
+    assert hides_something(text) is hides
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-1, "0 ms"),
+        (0.0123, "12 ms"),
+        (1, "1 s"),
+        (2.44, "2.4 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (3599, "60 min"),
+        (3660, "1 h 1 min"),
+        (40 * 3600, "40 h"),
+        (4 * 86400, "4 days"),
+    ],
+)
+def test_spans_are_said_in_one_or_two_words(seconds: float, words: str) -> None:
+    assert span(seconds) == words
+
+
+def test_ages_sizes_moments_and_short_texts() -> None:
+    assert (age(100.0, 102.0), age(100.0, 190.0)) == ("just now", "2 min ago")
+    assert (size(12), size(12_345), size(2_000_000)) == (
+        "12 characters",
+        "12 thousand characters",
+        "2.0 million characters",
+    )
+    assert moment(0.0) == "1 Jan 1970, 00:00:00 UTC"
+    assert (shortened("abc", 3), shortened("abcd", 3)) == ("abc", "ab…")
+
+
+def test_the_address_of_an_agent_is_read_as_the_way_to_it() -> None:
+    assert agent_steps("Support") == ["Support"]
+    assert agent_steps("Support>Billing/ask_clerk(Clerk)") == ["Support", "Billing", "Clerk"]
+    assert agent_steps("A%2FB") == ["A/B"]
