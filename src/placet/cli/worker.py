@@ -25,6 +25,7 @@ the next good place and are handed to other workers; what is not there when the
 grace time is over is broken off. A second signal ends it at once.
 """
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+FIELDS = ("run_id", "outcome", "takeovers", "error")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,8 +59,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="say what happens, not only what goes wrong")
 
 
+class _NamedEvents(logging.Formatter):
+    """Our log records are events with fields: shown behind the message, where there are some."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        found = [f"{name}={vars(record)[name]}" for name in FIELDS if name in vars(record)]
+        return " ".join([super().format(record), *found])
+
+
 def run(options: argparse.Namespace) -> int:
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO if options.verbose else logging.WARNING, format=FORMAT)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_NamedEvents(FORMAT))
+    logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING, handlers=[handler])
     if not options.verbose:  # it says twice what we say once
         logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
     if options.concurrency < 1:
@@ -74,6 +85,7 @@ async def _run(options: argparse.Namespace) -> int:
         raise WrongUsage("workers share a PostgreSQL (--store postgresql://…); on SQLite, «placet serve» drives runs.")
     from placet.fleet.metrics import metrics_server
     from placet.fleet.numbers import fleet_numbers
+    from placet.fleet.schema import migrate
     from placet.fleet.worker import Worker
 
     worker = Worker(
@@ -90,6 +102,7 @@ async def _run(options: argparse.Namespace) -> int:
     )
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(store)
+        await migrate(store)  # what is wrong with the database is said here, and not in a log
         worker.stop_by_signals()
         stack.push_async_callback(_say_goodbye)
         if options.metrics_port is not None:

@@ -67,6 +67,7 @@ class Worker:
         try:
             await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self.engine.leave()
             self._driver.leave()
             stopping.cancel()
             serving.cancel()
