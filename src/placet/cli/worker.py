@@ -68,14 +68,19 @@ class _NamedEvents(logging.Formatter):
 
 
 def run(options: argparse.Namespace) -> int:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_NamedEvents(FORMAT))
-    logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING, handlers=[handler])
-    if not options.verbose:  # it says twice what we say once
-        logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
     if options.concurrency < 1:
         raise WrongUsage("a worker drives at least one run at once.")
+    if not options.lease > 0 or options.grace < 0 or options.max_takeovers < 1:
+        raise WrongUsage("a lease lasts some time, a grace is not negative, and one take-over at least is allowed.")
     return asyncio.run(_run(options))
+
+
+def _set_up_logging(*, is_verbose: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_NamedEvents(FORMAT))
+    logging.basicConfig(level=logging.INFO if is_verbose else logging.WARNING, handlers=[handler])
+    if not is_verbose:  # it says twice what we say once
+        logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
 
 
 async def _run(options: argparse.Namespace) -> int:
@@ -100,6 +105,7 @@ async def _run(options: argparse.Namespace) -> int:
         context_factory=_function(options.context_factory),
         session_factory=_function(options.session_factory),
     )
+    _set_up_logging(is_verbose=options.verbose)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(store)
         await migrate(store)  # what is wrong with the database is said here, and not in a log
@@ -108,7 +114,7 @@ async def _run(options: argparse.Namespace) -> int:
         if options.metrics_port is not None:
             numbers = functools.partial(fleet_numbers, store)
             await stack.enter_async_context(metrics_server(options.metrics_host, options.metrics_port, numbers))
-        announcing = asyncio.create_task(_announce(worker.engine.is_ready, [agent.name for agent in agents]))
+        announcing = asyncio.create_task(_announce(worker.engine.is_ready, worker.agents))
         stack.callback(announcing.cancel)
         await worker.run()
     return OK
