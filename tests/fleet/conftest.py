@@ -10,7 +10,6 @@ import pytest
 from tests.desk.scenes import Witness
 from tests.support.postgres import PostgresServer
 
-
 HERE = Path(__file__).parent
 
 
