@@ -85,6 +85,7 @@ async def test_a_run_that_is_driven_rings_for_nobody_because_its_driver_looks_ag
     assert not gave_back
 
 
+@pytest.mark.promise("P5")
 async def test_emptying_the_queue_costs_time_and_nothing_else(url: str, witness: Witness) -> None:
     agent = support(witness)
     async with desk(url, agent) as made, worker(url, agent):
@@ -108,6 +109,7 @@ async def keep_emptying(url: str) -> None:
             await asyncio.sleep(0.005)
 
 
+@pytest.mark.promise("P4")
 async def test_every_job_delivered_twice_runs_nothing_twice(url: str, witness: Witness) -> None:
     agent = support(witness)
     async with desk(url, agent) as made, worker(url, agent), worker(url, agent):

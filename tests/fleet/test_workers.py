@@ -205,6 +205,17 @@ async def test_what_is_worth_more_is_driven_first(url: str) -> None:
     assert order == [runs[3].id, runs[1].id, runs[0].id, runs[2].id]
 
 
+async def test_a_question_whose_time_is_over_ends_by_itself_in_any_worker(url: str, witness: Witness) -> None:
+    one = support(witness, decide_within=1.0)
+    async with desk(url, one) as made, worker(url, one):
+        run = await made.start("Support", "x")
+        ended = await made.wait(run.id, timeout=PATIENCE)
+        texts = await outputs(made, run.id)
+
+    assert (ended.status, witness.lines()) == ("ended", [])
+    assert "nobody decided about it in time" in str(texts)
+
+
 # -- other code -------------------------------------------------------------------------------------------------------
 
 
