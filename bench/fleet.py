@@ -109,18 +109,19 @@ async def runs_per_second(desk: Desk, store: PostgresStore, count: int, runs: in
 
 
 async def effect_latencies(desk: Desk, store: PostgresStore, count: int, decisions: int, file: Path) -> list[float]:
-    """From the moment in which somebody decides to the moment in which the tool acts, one after another."""
+    """From the moment in which somebody decides to the moment in which the tool acts, one after the other."""
     with processes(count, placet_workers(count, store.url)):
         runs = [(await desk.start("Support", "x")).id for _ in range(decisions)]
-        decided: dict[str, float] = {}
         for run in runs:
             await desk.wait(run, until="paused", timeout=PATIENCE)
+        found = []
         for run in runs:
             (asked,) = await desk.pending(run_id=run)
-            decided[asked.id.partition("#")[0]] = time.time()
+            began = time.time()
             await desk.decide(asked.id, "approve", by="bench")
-            await asyncio.sleep(0.02)
-        return await _latencies(decided, file)
+            found.append(await _moment(asked.id.partition("#")[0], file) - began)
+            await desk.wait(run, timeout=PATIENCE)
+        return found
 
 
 # -- the limit --------------------------------------------------------------------------------------------------------
@@ -149,33 +150,31 @@ async def jobs_per_second(url: str, store: PostgresStore, count: int, jobs: int)
 async def job_latencies(url: str, store: PostgresStore, count: int, jobs: int, file: Path) -> list[float]:
     """From the moment in which a job is deferred to the moment in which it runs."""
     app = make_app(url)
-    deferred: dict[str, float] = {}
+    found = []
     async with app.open_async():
         with processes(count, ["-m", "bench.fleet_limit", url]):
-            await app.configure_task("bench:note").defer_async(key="warm")
-            await _latencies({"warm": time.time()}, file)
-            for number in range(jobs):
-                deferred[f"job{number}"] = time.time()
+            for number in range(-5, jobs):  # the first ones wait for the workers to begin
+                began = time.time()
                 await app.configure_task("bench:note").defer_async(key=f"job{number}")
+                found.append(await _moment(f"job{number}", file) - began)
                 await asyncio.sleep(0.02)
-            found = await _latencies(deferred, file)
     await store.query(b"DELETE FROM procrastinate_jobs")
-    return found
+    return found[5:]
 
 
-async def _latencies(began: dict[str, float], file: Path) -> list[float]:
+async def _moment(key: str, file: Path) -> float:
+    """When the effect with this key happened: it writes so itself, and this only waits for it."""
     start = time.time()
-    while True:
-        at = _moments(file)
-        if all(key in at for key in began):
-            return [at[key] - moment for key, moment in began.items()]
+    while (found := _newest(file)) is None or found[0] != key:
         _check(start)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.005)
+    return found[1]
 
 
-def _moments(file: Path) -> dict[str, float]:
-    lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
-    return {line[0]: float(line[1]) for line in lines if len(line) == 2}
+def _newest(file: Path) -> tuple[str, float] | None:
+    lines = file.read_text().splitlines() if file.exists() else []
+    key, _, moment = lines[-1].partition(" ") if lines else ("", "", "")
+    return (key, float(moment)) if moment else None
 
 
 def _check(began: float) -> None:

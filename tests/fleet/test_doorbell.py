@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing, suppress
 from typing import Any
 
 import psycopg
 import pytest
 
 from placet import Agent
+from placet.desk import Desk
 from placet.fleet.procrastinate_engine import TASK
 from placet.fleet.schema import migrate
 from placet.stores.postgres import PostgresStore
@@ -83,6 +85,7 @@ async def test_a_run_that_is_driven_rings_for_nobody_because_its_driver_looks_ag
     assert not gave_back
 
 
+@pytest.mark.promise("P5")
 async def test_emptying_the_queue_costs_time_and_nothing_else(url: str, witness: Witness) -> None:
     agent = support(witness)
     async with desk(url, agent) as made, worker(url, agent):
@@ -106,6 +109,7 @@ async def keep_emptying(url: str) -> None:
             await asyncio.sleep(0.005)
 
 
+@pytest.mark.promise("P4")
 async def test_every_job_delivered_twice_runs_nothing_twice(url: str, witness: Witness) -> None:
     agent = support(witness)
     async with desk(url, agent) as made, worker(url, agent), worker(url, agent):
@@ -191,6 +195,35 @@ async def test_without_listening_decisions_are_heard_by_looking(url: str, witnes
 
     assert ended.status == "ended"
     assert listening <= 1, "only the desk listens"
+
+
+@pytest.mark.parametrize("listen", [True, False])
+async def test_what_happens_anywhere_reaches_every_desk_with_and_without_listening(
+    url: str, witness: Witness, listen: bool
+) -> None:
+    agent = support(witness)
+    async with PostgresStore(url, listen=listen) as store, desk(url, agent) as deciding, worker(url, agent):
+        seen: list[str] = []
+        following = asyncio.create_task(follow(Desk(store, run=False), seen))
+        await sooner_or_later(lambda: "following" in seen)
+        run = await deciding.start("Support", "x")
+        await sooner_or_later(lambda: "CallHeld" in seen)
+        (asked,) = await deciding.pending(run_id=run.id)
+        await deciding.decide(asked.id, "approve", by="ana")
+        await sooner_or_later(lambda: "RunEnded" in seen)
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+
+    assert seen.index("RunStarted") < seen.index("CallHeld") < seen.index("DecisionMade") < seen.index("RunEnded")
+
+
+async def follow(made: Desk, seen: list[str]) -> None:
+    after = await made.store.latest_sequence()
+    seen.append("following")
+    async with aclosing(made.events(after=after)) as events:
+        async for event in events:
+            seen.append(type(event.fact).__name__)  # noqa: PERF401  # one by one, as they come
 
 
 class Driver:

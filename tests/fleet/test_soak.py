@@ -12,6 +12,7 @@ from tests.fleet.soak import Plan, Soak, contradictions, leftovers, report
 from tests.support.postgres import PostgresServer
 
 
+@pytest.mark.promise("P4", "P5")
 @pytest.mark.timeout(400)
 async def test_a_minute_of_kills_freezes_and_a_restarted_database_costs_time_and_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from placet import Agent, FunctionTool, ToolContext, UserError, function_tool
+from placet.cli.main import main
 from placet.codec import JsonObject
 from placet.fleet.code import code_digest
 from placet.fleet.worker import Worker
 from placet.fleet.workers import list_workers
 from placet.stores.postgres import PostgresStore
 from placet.testing import function_call
-from tests.cli.running import placet
 from tests.desk.scenes import Planned, Witness, outputs, support
 from tests.fleet import crew, poison
 from tests.fleet.scenes import PATIENCE, desk, rows, sooner_or_later, worker
@@ -76,18 +76,20 @@ async def test_the_command_drives_runs_and_ends_with_0_when_it_is_told_to(url: s
     [
         (["--store", "sqlite:///x.db"], "workers share a PostgreSQL"),
         (["--concurrency", "0"], "at least one run"),
+        (["--lease", "0"], "a lease lasts some time"),
         (["--queues", "Nobody"], "no agent 'Nobody' here"),
         (["--run-config", "tests.fleet.crew:agents"], "not a RunConfig"),
         (["--context-factory", "tests.fleet.crew:WITNESS"], "is not a function"),
     ],
 )
-def test_what_cannot_be_meant_is_said_before_anything_begins(url: str, arguments: list[str], complaint: str) -> None:
-    root = Path(__file__).resolve().parents[2]
+def test_what_cannot_be_meant_is_said_before_anything_begins(
+    url: str, arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     store = [] if "--store" in arguments else ["--store", url]
-    found = placet("worker", "tests.fleet.crew:agents", *store, *arguments, cwd=root)
+    code = main(["worker", "tests.fleet.crew:agents", *store, *arguments])
 
-    assert found.returncode in (1, 2)
-    assert complaint in found.stderr
+    assert code in (1, 2)
+    assert complaint in capsys.readouterr().err
 
 
 # -- stopping ---------------------------------------------------------------------------------------------------------
@@ -201,6 +203,17 @@ async def test_what_is_worth_more_is_driven_first(url: str) -> None:
                 await made.wait(run.id, timeout=PATIENCE)
 
     assert order == [runs[3].id, runs[1].id, runs[0].id, runs[2].id]
+
+
+async def test_a_question_whose_time_is_over_ends_by_itself_in_any_worker(url: str, witness: Witness) -> None:
+    one = support(witness, decide_within=1.0)
+    async with desk(url, one) as made, worker(url, one):
+        run = await made.start("Support", "x")
+        ended = await made.wait(run.id, timeout=PATIENCE)
+        texts = await outputs(made, run.id)
+
+    assert (ended.status, witness.lines()) == ("ended", [])
+    assert "nobody decided about it in time" in str(texts)
 
 
 # -- other code -------------------------------------------------------------------------------------------------------
@@ -368,3 +381,17 @@ async def test_workers_are_listed_while_they_live_and_for_a_while_as_lost(url: s
 
     assert (alive.name, alive.capacity, alive.agents, alive.is_alive) == ("host-1", 3, ["Support"], True)
     assert not lost.is_alive
+
+
+async def test_a_database_that_cannot_be_used_is_said_in_words_and_the_worker_does_not_begin(
+    url: str, tmp_path: Path
+) -> None:
+    async with PostgresStore(url) as store:
+        await store.query(b"CREATE TABLE procrastinate_jobs (id integer)")
+    env = {crew.WITNESS: str(tmp_path / "witness")}
+    with WorkerProcess(url, **env) as process:
+        code = await process.ended()
+
+        assert code == 1
+        assert "tables of Procrastinate that Placet did not make" in process.said()
+        assert "Traceback" not in process.said()

@@ -25,6 +25,7 @@ the next good place and are handed to other workers; what is not there when the
 grace time is over is broken off. A second signal ends it at once.
 """
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+FIELDS = ("run_id", "outcome", "takeovers", "error")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,13 +59,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="say what happens, not only what goes wrong")
 
 
+class _NamedEvents(logging.Formatter):
+    """Our log records are events with fields: shown behind the message, where there are some."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        found = [f"{name}={vars(record)[name]}" for name in FIELDS if name in vars(record)]
+        return " ".join([super().format(record), *found])
+
+
 def run(options: argparse.Namespace) -> int:
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO if options.verbose else logging.WARNING, format=FORMAT)
-    if not options.verbose:  # it says twice what we say once
-        logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
     if options.concurrency < 1:
         raise WrongUsage("a worker drives at least one run at once.")
+    if not options.lease > 0 or options.grace < 0 or options.max_takeovers < 1:
+        raise WrongUsage("a lease lasts some time, a grace is not negative, and one take-over at least is allowed.")
     return asyncio.run(_run(options))
+
+
+def _set_up_logging(*, is_verbose: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_NamedEvents(FORMAT))
+    logging.basicConfig(level=logging.INFO if is_verbose else logging.WARNING, handlers=[handler])
+    if not is_verbose:  # it says twice what we say once
+        logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
 
 
 async def _run(options: argparse.Namespace) -> int:
@@ -74,6 +90,7 @@ async def _run(options: argparse.Namespace) -> int:
         raise WrongUsage("workers share a PostgreSQL (--store postgresql://…); on SQLite, «placet serve» drives runs.")
     from placet.fleet.metrics import metrics_server
     from placet.fleet.numbers import fleet_numbers
+    from placet.fleet.schema import migrate
     from placet.fleet.worker import Worker
 
     worker = Worker(
@@ -88,14 +105,16 @@ async def _run(options: argparse.Namespace) -> int:
         context_factory=_function(options.context_factory),
         session_factory=_function(options.session_factory),
     )
+    _set_up_logging(is_verbose=options.verbose)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(store)
+        await migrate(store)  # what is wrong with the database is said here, and not in a log
         worker.stop_by_signals()
         stack.push_async_callback(_say_goodbye)
         if options.metrics_port is not None:
             numbers = functools.partial(fleet_numbers, store)
             await stack.enter_async_context(metrics_server(options.metrics_host, options.metrics_port, numbers))
-        announcing = asyncio.create_task(_announce(worker.engine.is_ready, [agent.name for agent in agents]))
+        announcing = asyncio.create_task(_announce(worker.engine.is_ready, worker.agents))
         stack.callback(announcing.cancel)
         await worker.run()
     return OK

@@ -1,1 +1,1 @@
-"""The engine: who drives which run when. Embedded in one process here; many workers later."""
+"""The engine: who drives which run when. Embedded in one process, or many workers on PostgreSQL."""

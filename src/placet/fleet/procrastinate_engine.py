@@ -88,13 +88,14 @@ class ProcrastinateEngine:
     async def serve(self, drive: Drive) -> None:
         """Until cancelled. Then nothing new is begun, and what is driven gets its time to end or is handed back."""
         self._is_serving = True
+        self.registration.is_stopping = False
         aside = [asyncio.create_task(self._keep_sweeping()), asyncio.create_task(self._keep_beating())]
         try:
             await self._keep_hearing(drive)
         finally:
             self._is_serving = False
             self.is_ready.clear()
-            self.registration.is_stopping = True
+            self.leave()
             try:
                 await self._end_drives()
             finally:
@@ -103,6 +104,10 @@ class ProcrastinateEngine:
                 await asyncio.wait(aside)
                 with suppress(StoreError):
                     await self.registration.end()
+
+    def leave(self) -> None:
+        """We are about to end: whatever a drive leaves from now on, others can begin with at once."""
+        self.registration.is_stopping = True
 
     # -- hearing ------------------------------------------------------------------------------------------------------
 
@@ -192,10 +197,10 @@ class ProcrastinateEngine:
 
     async def _drive(self, drive: Drive, run_id: str, tried: Sequence[str]) -> None:
         try:
-            if not await drive(run_id) and self._is_serving:
+            if not await drive(run_id) and not self.registration.is_stopping:
                 await self._pass_on(run_id, tried)
         finally:
-            if not self._is_serving:
+            if self.registration.is_stopping:
                 await asyncio.shield(self._hand_back(run_id))
 
     async def _pass_on(self, run_id: str, tried: Sequence[str]) -> None:

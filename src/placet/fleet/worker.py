@@ -56,6 +56,11 @@ class Worker:
         )
         self._stop = asyncio.Event()
 
+    @property
+    def agents(self) -> list[str]:
+        """The names of the agents whose runs it drives."""
+        return [agent.name for agent in self._driver.agents.values()]
+
     def stop(self) -> None:
         """Begin nothing more; drives end at the next good place, or are handed back when the grace is over."""
         self._stop.set()
@@ -67,6 +72,7 @@ class Worker:
         try:
             await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self.engine.leave()
             self._driver.leave()
             stopping.cancel()
             serving.cancel()

@@ -17,7 +17,7 @@ from placet.errors import RunConflict
 from placet.ports import DeskStore, Drive, Engine, Lease
 from placet.testing.desk_contracts import Driver, Story
 
-SOON = 15.0
+SOON = 30.0
 """Seconds in which a bell that rang, or one that was lost, must have led to a drive. Generous: machines are shared."""
 AGENT = "Clerk"
 
