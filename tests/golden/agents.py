@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from placet import Agent, ToolContext, function_tool
+from placet import Agent, NeedsInput, ToolContext, function_tool
+
+BUDGET = {
+    "mode": "form",
+    "message": "How much may it cost? 😀",
+    "requestedSchema": {"type": "object", "properties": {"euros": {"type": "integer"}}, "required": ["euros"]},
+}
 
 
 def clerk(model: Any, started: asyncio.Event | None = None, ran: list[Any] | None = None) -> Agent[Any]:
@@ -35,4 +41,11 @@ def clerk(model: Any, started: asyncio.Event | None = None, ran: list[Any] | Non
             await asyncio.Event().wait()
         return f"transferred {order}"
 
-    return Agent("Golden clerk", tools=[refund, lookup, wipe, transfer], model=model)
+    @function_tool
+    async def book(ctx: ToolContext[Any], city: str) -> Any:
+        if ctx.answers is None:
+            return NeedsInput({"budget": BUDGET}, state=f"draft of {city}")
+        log.append(("book", city, ctx.answers, ctx.asked_state))
+        return f"booked in {city}"
+
+    return Agent("Golden clerk", tools=[refund, lookup, wipe, transfer, book], model=model)

@@ -72,6 +72,14 @@ async def in_doubt() -> str:
     return result.to_state().to_string()
 
 
+async def asking() -> str:
+    """One call asks and is answered, not yet gone on with; another still asks."""
+    steps = [[function_call("book", {"city": city}, call_id=f"call_{city}") for city in ("Bern", "Genf")]]
+    _, state = await paused(steps)
+    state.respond("call_Bern", {"euros": 90}, by="ann", reason="within limits")
+    return state.to_string()
+
+
 async def by_hand() -> str:
     agent = clerk(ScriptedModel([]))
     state: RunState[Any] = RunState(RunContextWrapper({"customer": "Zoë"}), "Refund 7", agent, max_turns=4, clock=CLOCK)
@@ -96,6 +104,7 @@ MAKERS = {
     "staged": staged,
     "grants": grants,
     "in-doubt": in_doubt,
+    "asking": asking,
     "by-hand": by_hand,
     "sealed": sealed,
     "ended": ended,

@@ -36,6 +36,7 @@ async def test_only_the_tools_that_the_policy_names_wait_and_the_others_run_at_o
     assert effects.lines == ["refund 7 50"]
 
 
+@pytest.mark.promise("P8")
 @pytest.mark.parametrize(("answer", "waits"), [(False, False), (True, True), (None, True), ("no", True), (0, True)])
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_anything_but_an_explicit_false_of_a_function_asks(
@@ -121,6 +122,7 @@ async def test_names_can_be_prefixed_always() -> None:
     assert outputs(result) == {"c1": "3"}
 
 
+@pytest.mark.promise("P9")
 async def test_a_grant_for_one_servers_tool_does_not_reach_another_servers_tool_of_the_same_name(
     effects: Effects,
 ) -> None:
@@ -192,6 +194,7 @@ async def test_an_approval_for_a_server_is_none_for_another_that_offers_the_same
     assert effects.lines == []
 
 
+@pytest.mark.promise("P10")
 async def test_a_schema_that_changed_voids_the_approval_and_asks_anew(effects: Effects) -> None:
     model = ScriptedModel([[REFUND], DONE])
     before = Agent(name="ops", model=model, mcp_servers=[stdio_shop(effects, require_approval="always")])

@@ -31,6 +31,7 @@ SLOW = call("slow", "c1", name="a", seconds=60)
 DIE = call("die", "c1", how="now")
 
 
+@pytest.mark.promise("P4")
 async def test_a_call_whose_server_process_died_is_in_doubt_and_its_siblings_are_not_lost(effects: Effects) -> None:
     steps = [[DIE], DONE]
     agent = agent_with(stdio_shop(effects), steps=steps)

@@ -154,6 +154,32 @@ async def test_a_body_that_lost_sight_of_its_effect_is_in_doubt_and_a_sibling_go
     assert [each.output for each in result.new_items if hasattr(each, "output")] == ["seen"]
 
 
+async def test_a_call_that_breaks_while_it_works_with_an_answer_gets_the_same_answer_when_it_is_run_again() -> None:
+    told: list[Any] = []
+
+    @function_tool
+    async def pay(ctx: ToolContext[Any]) -> Any:
+        if ctx.answers is None:
+            return NeedsInput({"amount": FORM}, "draft")
+        told.append((ctx.attempt, ctx.answers["amount"]["content"], ctx.asked_state))
+        if len(told) == 1:
+            raise ToolOutcomeUnknown("the line broke")
+        return "paid"
+
+    agent = Agent(name="ops", tools=[pay], model=ScriptedModel([[function_call("pay", {}, call_id="c1")], DONE]))
+    state = await paused(agent)
+    state.respond("c1", {"cents": 5})
+    broken = await Runner.run(agent, state)
+    state = await RunState.from_string(agent, broken.to_state().to_string())
+    state.approve("c1", by="ana")
+
+    result = await Runner.run(agent, state)
+
+    assert [item.kind for item in broken.interruptions] == ["in_doubt"]
+    assert told == [(2, {"cents": 5}, "draft"), (3, {"cents": 5}, "draft")]
+    assert result.final_output == "done"
+
+
 async def test_a_superseded_or_cancelled_question_leaves_a_sentence_for_the_model() -> None:
     agent, _ = asking({"amount": FORM})
     session = InMemorySession("s")

@@ -130,3 +130,19 @@ async def test_an_ended_run_gives_its_result() -> None:
 
     assert result.final_output == "Nothing to do."
     assert model_of(agent).calls == []
+
+
+async def test_a_call_that_asks_goes_on_with_its_answer_and_the_other_is_still_asked_about() -> None:
+    ran: list[Any] = []
+    agent, state = await load("asking", [done("bye")], ran)
+    result = await go(agent, state, store=OwnStore())
+    second = result.to_state()
+    second.reject("call_Genf", by="bob")
+    ended = await go(agent, second, store=OwnStore())
+
+    assert [(item.kind, item.call_id) for item in result.interruptions] == [("elicitation", "call_Genf")]
+    assert ran == [
+        ("book", "Bern", {"budget": {"action": "accept", "content": {"euros": 90}}}, "draft of Bern"),
+        ("book", "Genf", {"budget": {"action": "decline"}}, "draft of Genf"),
+    ]
+    assert ended.final_output == "bye"

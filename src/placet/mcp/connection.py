@@ -80,9 +80,7 @@ class Connection:
                     group.start_soon(self._listen, client)
                     await self._closing.wait()
                     group.cancel_scope.cancel()
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001  # whoever waits is told; whoever comes later connects anew
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001  # who waits is told; who comes later connects
             self.error = first_cause(error)
             if not ready.done():
                 ready.set_exception(self.error)
