@@ -27,7 +27,7 @@ async def erased_run(url: str, witness: Witness) -> tuple[str, str, list[Head]]:
     agent = support(witness, [*refunds(7)], needs_approval=True)
     desk = Desk(url, agents=[agent])
     async with desk:
-        run = await desk.start("Support", f"Refund {CANARY}", by=CANARY, context={"who": CANARY})
+        run = await desk.start("Support", f"Refund {CANARY} " * 2000, by=CANARY, context={"who": CANARY})
         await desk.wait(run.id, until="paused", timeout=PATIENCE)
         (request,) = await desk.pending(run_id=run.id)
         with pytest.raises(UserError, match="waits for people"):
