@@ -15,7 +15,7 @@ from placet.testing import function_call
 from placet.testing.provider import Gate, held, raw, stream_cut
 from tests.providers.runtime.scenes import AT_ONCE, DONE, THREE_CALLS, responses_model, shop
 
-PATIENCE = 30.0
+PATIENCE = 50.0
 
 
 async def test_raw_events_are_the_providers_own_objects_in_their_order() -> None:
@@ -137,10 +137,11 @@ async def within(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_forty_megabytes_for_a_slow_reader_stay_with_the_provider_until_they_are_wanted() -> None:
+@pytest.mark.timeout(200)  # it moves much, and machines are busy
+async def test_twenty_megabytes_for_a_slow_reader_stay_with_the_provider_until_they_are_wanted() -> None:
     """Where the reader stands still, so does the run, and with it whoever sends: only so much is on its way."""
     gate = Gate()
-    count, size = 4000, 10_000
+    count, size = 2000, 10_000
     async with responses_model([held(raw(_deltas(count, size)), gate, before_event=count - 100)]) as (_, model):
         result = Runner.run_streamed(shop(model).agent, "hello")
         events = await _standing_still(result)
@@ -149,7 +150,7 @@ async def test_forty_megabytes_for_a_slow_reader_stay_with_the_provider_until_th
             await asyncio.sleep(0.01)
         is_all_sent = gate._reached.done()
         gate.open()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(3 * PATIENCE):
             rest = [event async for event in events]
 
     assert unread <= MAX_UNREAD_SIZE + size
