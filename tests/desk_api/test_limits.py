@@ -21,7 +21,8 @@ from tests.desk_api.scenes import problem
 from tests.support.desk_server import RunningDesk, running_desk
 
 PATIENCE = 15
-SMALL = WebSettings(max_body=1000, body_seconds=0.3, requests_per_second=1e6, burst=10**6)
+SMALL = WebSettings(max_body=1000, requests_per_second=1e6, burst=10**6)
+HASTY = WebSettings(body_seconds=0.3, requests_per_second=1e6, burst=10**6)
 
 
 def port_of(server: RunningDesk) -> int:
@@ -75,10 +76,10 @@ async def test_a_body_that_does_not_say_its_size_is_counted_while_it_comes(small
     assert (await small.client().get("/healthz")).status_code == 200
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for(small: RunningDesk) -> None:
-    head = await token_of(small)
-    start = b"POST /v1/runs HTTP/1.1\r\n" + head + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
-    answer = await exchange(small, start)
+async def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    async with running_desk(tmp_path, settings=HASTY) as server:
+        head = b"POST /v1/runs HTTP/1.1\r\n" + await token_of(server)
+        answer = await exchange(server, head + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
 
     assert answer.startswith(b"HTTP/1.1 408")
     assert b"too_slow" in answer
@@ -87,7 +88,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(small: RunningDesk) -
 async def test_a_head_that_does_not_come_to_an_end_is_cut_off(
     server: RunningDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PatientButFinite, "header_seconds", 0.3)
+    monkeypatch.setattr(PatientButFinite, "header_seconds", 1.0)
     silent = asyncio.create_task(exchange(server))
     dripping = asyncio.create_task(
         exchange(server, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n", *[b"X-A: b\r\n"] * 8, pause=0.1)
