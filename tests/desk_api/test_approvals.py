@@ -224,3 +224,33 @@ async def test_always_decides_what_waits_alike_and_later_calls_within_its_bounds
 
     assert later.status == "ended"
     assert [(each["tool"], each["by"], each["uses"]) for each in grants] == [("function:refund", "ana", 10)]
+
+
+async def test_an_approval_is_taken_back_until_its_call_begins_and_is_asked_about_anew(any_server: RunningDesk) -> None:
+    await any_server.waiting_run()
+    ana = await any_server.person("ana", "admin")
+    first, _ = (await ana.get("/v1/approvals")).json()["data"]
+    await ana.post("/v1/holds", json={"kind": "tool", "name": "refund"})
+    await ana.post(f"{at(first['id'])}/decisions", json={"decision": "approve"})
+
+    revoked = await ana.post(f"{at(first['id'])}/revocation", json={"reason": "wrong order"})
+    again = await ana.post(f"{at(first['id'])}/revocation", json={})
+
+    assert (revoked.status_code, revoked.json()["status"]) == (200, "pending")
+    assert revoked.json()["id"] != first["id"]
+    assert again.status_code == 409
+
+
+async def test_what_an_ended_run_said_is_erased_by_an_admin_alone(any_server: RunningDesk) -> None:
+    run = await any_server.waiting_run()
+    ana, bob = await any_server.person("ana", "admin"), await any_server.person("bob", "reviewer")
+    early = await ana.post(f"/v1/runs/{run.id}/erasure", json={})
+    await ana.post(f"/v1/runs/{run.id}/cancel", json={})
+    await any_server.desk.wait(run.id, timeout=PATIENCE)
+
+    refused = await bob.post(f"/v1/runs/{run.id}/erasure", json={})
+    erased = await ana.post(f"/v1/runs/{run.id}/erasure", json={"reason": "asked to"})
+
+    assert (early.status_code, refused.status_code, erased.status_code) == (409, 403, 204)
+    log = (await ana.get(f"/v1/runs/{run.id}/log")).text
+    assert "A customer wrote" not in log

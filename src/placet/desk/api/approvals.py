@@ -21,6 +21,7 @@ from placet.desk.api.shapes import (
     OneOfMany,
     OneOutcome,
     ProblemShape,
+    Why,
 )
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import Word, decide, request_or_404, why_not_decide
@@ -56,6 +57,15 @@ async def show(ask: Ask[Nothing, Nothing]) -> ApprovalDetail:
 
 async def decide_one(ask: Ask[Nothing, Word]) -> ApprovalShape:
     return ApprovalShape.of(await decide(ask.web, ask.actor, _id_in(ask.part("request_id")), ask.body))
+
+
+async def revoke(ask: Ask[Nothing, Why]) -> ApprovalShape:
+    """Whoever may say no to a call may take a yes to it back."""
+    request = await request_or_404(ask.web, _id_in(ask.part("request_id")))
+    refused = await why_not_decide(ask.web, ask.actor, request, "reject")
+    if refused is not None:
+        raise Problem(403, "access_denied", refused)
+    return ApprovalShape.of(await ask.web.desk.revoke(request.id, by=ask.actor.name, reason=ask.body.reason))
 
 
 async def decide_many(ask: Ask[Nothing, ManyWords]) -> ManyOutcomes:
@@ -123,6 +133,19 @@ OPERATIONS = (
         details="The decision is recorded under the name of whoever asks. The same decision again is a success; a "
         "contradicting one is a conflict (409) that names the `winner`. With `digest`, only what was shown is decided "
         "about. Edited arguments that do not fit the tool are refused (422), with `errors` by field.",
+    ),
+    Operation(
+        "POST",
+        "/v1/approvals/{request_id:path}/revocation",
+        revoke,
+        "Take an approval back, until its call begins",
+        "approvals",
+        role="reviewer",
+        body=Why,
+        answer=ApprovalShape,
+        problems=(404, 409),
+        details="The answer is the new question: the call is asked about anew, and no standing decision decides it. "
+        "Once the call has begun it is a conflict (409): what has happened has happened.",
     ),
     Operation(
         "GET",

@@ -87,6 +87,13 @@ async def forget(ask: Ask[Nothing, Nothing]) -> None:
     await ask.web.desk.delete(run.id)
 
 
+async def erase(ask: Ask[Nothing, Why]) -> None:
+    run = await run_or_404(ask.web, ask.part("run_id"))
+    if run.status != "ended":
+        raise Problem(409, "run_not_ended", f"Run {run.id} has not ended: cancel it first.")
+    await ask.web.desk.erase(run.id, by=ask.actor.name, reason=ask.body.reason)
+
+
 async def log(ask: Ask[LogFilter, Nothing]) -> LogPage:
     run = await run_or_404(ask.web, ask.part("run_id"))
     stored = await ask.web.desk.store.load(run.id)
@@ -158,6 +165,19 @@ OPERATIONS = (
         body=Nothing,
         answer=RunShape,
         problems=(404, 409),
+    ),
+    Operation(
+        "POST",
+        "/v1/runs/{run_id}/erasure",
+        erase,
+        "Erase what a run that has ended said",
+        "runs",
+        role="admin",
+        body=Why,
+        status=204,
+        problems=(404, 409),
+        details="Inputs, arguments, outputs, messages and names go for good. Its chain stays whole, and the audit says "
+        "who erased it, when and why.",
     ),
     Operation(
         "GET",

@@ -70,6 +70,8 @@ class RunShape(Shown, frozen=True, kw_only=True):
     stopped: str | None
     """What stopped the last drive, if an error did: the run can be resumed."""
     is_parked: bool
+    held: str | None
+    """What an operator holds back of it, in words: it goes on when the hold is lifted."""
 
     @classmethod
     def of(cls, run: DeskRun) -> RunShape:
@@ -84,6 +86,7 @@ class RunShape(Shown, frozen=True, kw_only=True):
             started_by=run.started_by,
             stopped=run.stopped,
             is_parked=run.is_parked,
+            held=run.held,
         )
 
 
@@ -151,7 +154,8 @@ class ApprovalShape(Shown, frozen=True, kw_only=True):
     tool: str
     kind: RequestKind
     """`in_doubt`: it was begun and nobody knows whether it happened. Then approve means: run it again; respond: it
-    happened, here is the result; reject: give up."""
+    happened, here is the result; reject: give up. `elicitation`: it runs and asks for input, which respond gives and
+    reject declines."""
     arguments: JsonObject | str
     """The exact arguments; the text itself where they are not one JSON object."""
     digest: str
@@ -163,6 +167,10 @@ class ApprovalShape(Shown, frozen=True, kw_only=True):
     decided_by: str | None
     decided_at: datetime | None
     reason: str | None
+    escalated_at: datetime | None
+    """When nobody had answered in time, and the question went to others."""
+    questions: dict[str, JsonObject] | None
+    """Of an elicitation: what the call asks, by key."""
 
     @classmethod
     def of(cls, request: DeskRequest) -> ApprovalShape:
@@ -199,6 +207,8 @@ def _columns(request: DeskRequest) -> dict[str, Any]:  # Any: the fields of both
         "decided_by": request.decided_by,
         "decided_at": None if request.decided_at is None else moment(request.decided_at),
         "reason": request.reason,
+        "escalated_at": None if request.escalated_at is None else moment(request.escalated_at),
+        "questions": request.questions,
     }
 
 

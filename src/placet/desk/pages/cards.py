@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from placet.codec import JsonObject
+from placet.core.elicitation import is_link
 from placet.core.log import read_lines
 from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
@@ -15,6 +17,7 @@ from placet.desk.web.context import Web
 from placet.desk.web.deciding import why_not_decide
 from placet.errors import PlacetError
 from placet.events import DecisionMade
+from placet.preview import PreviewLine, preview
 from placet.tool import FunctionTool
 
 MAX_NAMES = 12
@@ -28,6 +31,8 @@ STATUS_WORD = {
 }
 _APPROVAL_WORDS = {"approve": "Approve", "reject": "Reject…", "edit": "Edit…", "respond": "Answer…", "more": "More…"}
 _DOUBT_WORDS = {"approve": "Run it again", "reject": "Give up…", "respond": "It happened…", "more": "More…"}
+_ASKING_WORDS = {"approve": "Agree", "reject": "Decline…", "respond": "Answer…"}
+_WORDS = {"approval": _APPROVAL_WORDS, "in_doubt": _DOUBT_WORDS, "elicitation": _ASKING_WORDS}
 _KEYS = {"reject": "r", "edit": "e", "respond": "w", "more": "m"}
 
 
@@ -55,7 +60,36 @@ class Card:
 
     @property
     def words(self) -> dict[str, str]:
-        return _DOUBT_WORDS if self.request.kind == "in_doubt" else _APPROVAL_WORDS
+        return _WORDS[self.request.kind]
+
+    @property
+    def preview(self) -> list[PreviewLine] | None:
+        """Commands and patches line by line; None for the arguments of other calls."""
+        return preview(self.request.arguments) if isinstance(self.request.arguments, dict) else None
+
+    @property
+    def questions(self) -> list[Question]:
+        """What a running call asks for."""
+        return [Question(str(each.get("message") or ""), _web_address(each)) for each in self._asked()]
+
+    def _asked(self) -> list[JsonObject]:
+        return list((self.request.questions or {}).values())
+
+    @property
+    def can_be_approved(self) -> bool:
+        """Whether a mere yes says all that is asked: a form that wants values is answered."""
+        return all(is_link(each) or not wanted_of(each).get("required") for each in self._asked())
+
+    @property
+    def answer_schema(self) -> JsonObject | None:
+        """The schema of an answer, where the call asks for values."""
+        asked = {key: each for key, each in (self.request.questions or {}).items() if not is_link(each)}
+        if not asked:
+            return None
+        if len(asked) == len(self.request.questions or {}) == 1:
+            return wanted_of(next(iter(asked.values())))
+        parts: JsonObject = {key: wanted_of(each) for key, each in asked.items()}
+        return {"type": "object", "properties": parts, "required": list(parts)}
 
     @property
     def panels(self) -> list[tuple[str, str, str]]:
@@ -75,6 +109,24 @@ class Card:
             return shortened(f"ran with {json_text(made.arguments, indent=None)}", 600)
         said = made.message if made.verdict == "reject" else made.output
         return shortened(f"the agent reads: {said}", 600) if said else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    message: str
+    url: str | None
+    """The page to go to, where the answer is given there."""
+
+
+def _web_address(question: JsonObject) -> str | None:
+    """Only an address of the web becomes a link; anything else is text."""
+    url = question.get("url")
+    return url if isinstance(url, str) and url.startswith(("https://", "http://")) else None
+
+
+def wanted_of(question: JsonObject) -> JsonObject:
+    found = question.get("requestedSchema")
+    return found if isinstance(found, dict) else {"type": "object", "properties": {}}
 
 
 def local_call(request_id: str) -> str:

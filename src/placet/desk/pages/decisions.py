@@ -9,12 +9,22 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from placet.codec import Json
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import in_one_line
 from placet.desk.pages.asking import Form, filters_of_text, form_of
 from placet.desk.pages.cards import STATUS_WORD, Card, card_of, notice_of
 from placet.desk.pages.inbox import list_context, onto
-from placet.desk.pages.panels import always_of, fill_edit, original_arguments, panel_of, read_edit, values_of
+from placet.desk.pages.panels import (
+    always_of,
+    fill_answer,
+    fill_edit,
+    original_arguments,
+    panel_of,
+    read_answer,
+    read_edit,
+    values_of,
+)
 from placet.desk.pages.rendering import is_partial, link, render, show
 from placet.desk.pages.words import counted, json_text, shortened
 from placet.desk.web.context import Web, actor_of, web_of
@@ -69,7 +79,15 @@ def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None,
         arguments = reading.arguments
         if json_text(arguments) == json_text(original_arguments(card)):
             verdict, arguments = "approve", None  # nobody changed anything: a plain yes
-    if verdict == "respond" and not values.output and panel is not None:
+    output: Json = values.output
+    if verdict == "respond" and panel is not None and card.answer_schema is not None:
+        reading = read_answer(card, form)
+        fill_answer(panel, card, reading)
+        panel.problems = [] if form.get("change") else _summary(reading.problems, as_json=False)
+        if reading.problems or form.get("change"):
+            return None, panel
+        output = reading.arguments
+    elif verdict == "respond" and not values.output and panel is not None:
         panel.problems = ["Write what the agent is to read."]
         return None, panel
     always, problems = always_of(values, original_arguments(card), web.clock.now())
@@ -80,7 +98,7 @@ def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None,
         decision=verdict,
         message=values.message or None if verdict == "reject" else None,
         arguments=arguments,
-        output=values.output if verdict == "respond" else None,
+        output=output if verdict == "respond" else None,
         reason=values.reason or None,
         always=always,
         digest=form.text("digest"),  # a form without one was not made by this page

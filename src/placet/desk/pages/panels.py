@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from placet.codec import JsonObject, parse_arguments
+from placet.core.json_schema import problems as schema_problems
 from placet.desk.pages.asking import Form
 from placet.desk.pages.cards import Card
 from placet.desk.pages.forms import Field, FormBuilder, FormReader, Reading, problems_by_place
@@ -27,6 +28,11 @@ _DOUBT_TITLES = {
     "respond": ("It happened", "Record this result"),
     "more": ("Run it again, with a note", "Run it again"),
 }
+_ASKING_TITLES = {
+    "reject": ("Decline to answer", "Decline"),
+    "respond": ("Answer what the call asks", "Send this answer"),
+}
+_TITLES_OF = {"approval": _TITLES, "in_doubt": _DOUBT_TITLES, "elicitation": _ASKING_TITLES}
 NO_SCHEMA: dict[str, object] = {}
 
 
@@ -67,13 +73,14 @@ class Panel:
 
 
 def panel_of(card: Card, verb: str, form: Form | None = None, *, as_json: bool = False) -> Panel:
-    titles = _DOUBT_TITLES if card.request.kind == "in_doubt" else _TITLES
-    title, submit = titles[verb]
+    title, submit = _TITLES_OF[card.request.kind][verb]
     panel = Panel(verb, title, submit, values_of(form), scope_sentences(card, verb), _pinnable(card))
     if verb == "edit":
         panel.only_json = card.tool is None
         panel.as_json = as_json or panel.only_json
         fill_edit(panel, card, Reading(original_arguments(card)))
+    if verb == "respond" and card.answer_schema is not None:
+        fill_answer(panel, card, Reading({}))
     return panel
 
 
@@ -143,6 +150,27 @@ def fill_edit(panel: Panel, card: Card, reading: Reading) -> None:
     leaves = [each for top in panel.fields for each in top.family() if not each.fields and each.kind != "array"]
     wrong = [each for each in leaves if each.problem]
     panel.focus = (wrong or leaves)[0].place if leaves else None
+
+
+def fill_answer(panel: Panel, card: Card, reading: Reading) -> None:
+    """Put an answer to what a running call asks, and what is wrong with it, into the fields."""
+    schema = card.answer_schema or NO_SCHEMA
+    panel.fields = FormBuilder(schema, reading.raw, reading.problems).fields(reading.arguments)
+    leaves = [each for top in panel.fields for each in top.family() if not each.fields and each.kind != "array"]
+    wrong = [each for each in leaves if each.problem]
+    panel.focus = (wrong or leaves)[0].place if leaves else None
+
+
+def read_answer(card: Card, form: Form) -> Reading:
+    """What the form answers, and what is wrong with it by the schema of the question."""
+    schema = card.answer_schema or NO_SCHEMA
+    reading = FormReader(schema, form, form.get("change") or "").read({})
+    found = [] if reading.problems or form.get("change") else schema_problems(schema, reading.arguments)
+    if found:
+        fields = FormBuilder(schema, {}, {}).fields(reading.arguments)
+        beside, general = problems_by_place("\n".join(found), fields)
+        reading.problems = beside | ({"": "; ".join(general)} if general else {})
+    return reading
 
 
 def read_edit(card: Card, form: Form) -> Reading:
