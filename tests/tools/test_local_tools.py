@@ -11,6 +11,7 @@ from placet import Agent, Runner, RunState, UserError
 from placet.testing import ScriptedModel, assistant_message, function_call
 from placet.tools import (
     ApplyPatchOperation,
+    ApplyPatchResult,
     ApplyPatchTool,
     LocalEditor,
     LocalShell,
@@ -174,3 +175,32 @@ def test_what_is_no_executor_or_editor_is_refused_where_it_is_written() -> None:
         ApplyPatchTool(object())  # type: ignore[arg-type]
     with pytest.raises(UserError, match="on_approval"):
         ShellTool(print, on_approval=True)  # type: ignore[arg-type]
+
+
+async def test_a_patch_that_does_not_apply_is_a_failed_call_and_the_model_reads_why(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("two\n")
+    agent = an_agent(patch_call(), tools=[ApplyPatchTool(LocalEditor(tmp_path), needs_approval=False)])
+
+    result = await Runner.run(agent, "go")
+
+    assert "hunk 1 does not fit" in last_output(result)
+    assert (tmp_path / "a.txt").read_text() == "two\n"
+
+
+async def test_an_editor_of_ones_own_applies_one_operation_after_the_other_until_one_fails(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    class Editor:
+        def create_file(self, operation: ApplyPatchOperation) -> ApplyPatchResult:
+            seen.append(operation.path)
+            return ApplyPatchResult("failed" if operation.path == "b" else "completed", f"saw {operation.path}")
+
+        update_file = delete_file = create_file
+
+    operations = [{"type": "create_file", "path": path, "diff": "+x\n"} for path in "abc"]
+    call = function_call("apply_patch", {"operations": operations}, call_id="p")
+
+    result = await Runner.run(an_agent(call, tools=[ApplyPatchTool(Editor(), needs_approval=False)]), "go")
+
+    assert seen == ["a", "b"]
+    assert last_output(result) == "saw a\nsaw b"

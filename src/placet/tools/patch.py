@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkabl
 from placet.codec import JsonObject, parse_arguments
 from placet.context import RunContextWrapper, ToolContext
 from placet.errors import UserError
-from placet.tool import EnabledRule, FunctionTool, OnApproval, Recovery
+from placet.tool import EnabledRule, Failed, FunctionTool, OnApproval, Recovery
 from placet.tool_schema import InvalidArguments
 
 OperationType: TypeAlias = Literal["create_file", "update_file", "delete_file"]
@@ -121,13 +121,14 @@ class ApplyPatchTool(FunctionTool):
     async def _apply(self, ctx: ToolContext[Any], text: str) -> object:
         operations = operations_of(parse_arguments(text), ctx)
         if isinstance(self.editor, AppliesAll):
-            return _readable(await _awaited(self.editor.apply_all(operations)))
+            result = await _awaited(self.editor.apply_all(operations))
+            return Failed(_readable(result)) if _is_failure(result) else _readable(result)
         outputs = []
         for operation in operations:
             result = await _awaited(getattr(self.editor, operation.type)(operation))
             outputs.append(_readable(result))
             if _is_failure(result):
-                break
+                return Failed("\n".join(str(each) for each in outputs))
         return "\n".join(str(each) for each in outputs if each) or "Done."
 
 
