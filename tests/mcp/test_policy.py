@@ -43,6 +43,7 @@ def asks(given: Any, name: str, *, heed_hints: bool | None = None, **hints: bool
     ],
     ids=str,
 )
+@pytest.mark.promise("P8")
 def test_each_form_says_which_tools_wait_and_tools_that_a_mapping_does_not_name_do(given: Any, expected: Any) -> None:
     wanted = expected if isinstance(expected, dict) else {"anything": expected}
 
@@ -74,6 +75,7 @@ def test_each_form_says_which_tools_wait_and_tools_that_a_mapping_does_not_name_
     ],
     ids=str,
 )
+@pytest.mark.promise("P8")
 def test_a_wrong_word_or_shape_is_refused_where_it_is_written(given: Any) -> None:
     with pytest.raises(UserError, match=r"MCP server 'shop': .*it is \"always\", \"never\""):
         MCPServerStdio({"command": "shop"}, name="shop", require_approval=given)
