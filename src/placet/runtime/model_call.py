@@ -144,19 +144,22 @@ async def _prepare(frame: Frame) -> ModelRequest:
     if not getattr(frame.model, "leaves_input_alone", False):
         items = msgspec.json.decode(encode(items))  # a foreign model may change what it is given: a quick deep copy
     settings = agent.model_settings.resolve(frame.config.model_settings)
-    wanted = [part for tool in agent.hosted_tools for part in tool.include]
+    hosted = agent.hosted_tools
+    wanted = [part for tool in hosted for part in tool.include]
     if wanted:
         settings = replace(settings, response_include=[*(settings.response_include or ()), *wanted])
+    if settings.tool_choice is not None and _must_be_free_to_answer(frame):
+        settings = replace(settings, tool_choice=None)
     return ModelRequest(
         input=items,
         system_instructions=prompt,
         tools=tools,
-        model_settings=replace(settings, tool_choice=None) if _must_be_free_to_answer(frame) else settings,
+        model_settings=settings,
         output_schema=output_schema(agent.output_type),
         previous_response_id=out.previous_response_id,
         conversation_id=out.conversation_id,
-        hosted_tools=[tool.declaration for tool in agent.hosted_tools],
-        after=await _newest_item(frame, out.conversation_id),
+        hosted_tools=[tool.declaration for tool in hosted],
+        after=None if out.conversation_id is None else await _newest_item(frame, out.conversation_id),
     )
 
 
@@ -325,10 +328,10 @@ async def _look(frame: Frame, request: ModelRequest, retrying: Retrying, cause: 
     return found
 
 
-async def _newest_item(frame: Frame, conversation_id: str | None) -> str | None:
+async def _newest_item(frame: Frame, conversation_id: str) -> str | None:
     """What stands at the conversation's end before the request: known from the last answer, or looked up."""
-    if conversation_id is None or frame.run.newest_item is not None:
-        return frame.run.newest_item if conversation_id is not None else None
+    if frame.run.newest_item is not None:
+        return frame.run.newest_item
     look = getattr(frame.model, "newest_item", None)
     if look is None:
         return None
