@@ -55,18 +55,21 @@ async def test_an_id_that_no_store_can_hold_is_nobodys(
             assert await accounts.invitation(f"{odd}.x") is None
 
 
-async def test_of_many_who_follow_one_link_at_once_one_becomes_somebody(accounts: Accounts) -> None:
-    key = await accounts.first_admin_key()
+@pytest.mark.parametrize("name", [None, "ben"], ids=["the first admin's", "a user's"])
+async def test_of_many_who_follow_one_link_at_once_and_later_one_becomes_somebody(
+    accounts: Accounts, name: str | None
+) -> None:
+    key = await accounts.first_admin_key() if name is None else await accounts.invite("viewer", name=name)
     assert key is not None
 
-    async def follow(name: str) -> bool:
+    async def follow(number: int) -> bool:
         try:
-            await accounts.accept(key, PASSWORD, name=name)
+            await accounts.accept(key, PASSWORD, name=f"user-{number}")
         except PlacetError:
             return False
         return True
 
-    became = await asyncio.gather(*(follow(f"user-{number}") for number in range(5)))
+    became = [*await asyncio.gather(*(follow(number) for number in range(4))), await follow(9)]
 
     assert sum(became) == 1
     assert len(await accounts.users()) == 1
