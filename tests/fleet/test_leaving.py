@@ -1,0 +1,55 @@
+"""A driver that leaves: the run stands at a good place, and whoever looks next finds that there is work."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from placet.desk import Desk
+from placet.fleet.driving import Contexts, RunDriver
+from placet.run_config import RunConfig
+from placet.stores.sqlite import SQLiteStore
+from tests.desk.scenes import Witness, support
+from tests.fleet.scenes import sooner_or_later
+
+
+async def test_what_a_driver_leaves_in_the_middle_is_found_as_having_work(tmp_path: Path, witness: Witness) -> None:
+    agent = support(witness)
+    async with SQLiteStore(tmp_path / "p.db", lease_ttl=0.5) as store:
+        desk = Desk(store, agents=[agent], run=False)
+        leaving, staying = (RunDriver(store, [agent], Contexts(), RunConfig()) for _ in range(2))
+        run = await desk.start("Support", "x")
+        leaving.leave()
+        came_of_it = await leaving.drive(run.id)
+        left = await store.load(run.id)
+
+        async def is_found() -> bool:
+            return await store.runnable(desk._now(), 10) == [run.id]
+
+        await sooner_or_later(is_found)
+        await staying.drive(run.id)
+        paused = await desk.get(run.id)
+
+    assert came_of_it
+    assert left is not None
+    assert left.length == 1, "no model was asked"
+    assert paused.status == "waiting"
+
+
+async def test_a_driver_that_leaves_begins_no_call_that_was_approved(tmp_path: Path, witness: Witness) -> None:
+    agent = support(witness)
+    async with SQLiteStore(tmp_path / "p.db", lease_ttl=0.5) as store:
+        desk = Desk(store, agents=[agent], run=False)
+        driver = RunDriver(store, [agent], Contexts(), RunConfig())
+        run = await desk.start("Support", "x")
+        await driver.drive(run.id)
+        (asked,) = await desk.pending()
+        await desk.decide(asked.id, "approve", by="ana")
+        driver.leave()
+        await driver.drive(run.id)
+        lines = witness.lines()
+        await asyncio.sleep(0.1)
+        await RunDriver(store, [agent], Contexts(), RunConfig()).drive(run.id)
+
+    assert lines == []
+    assert witness.lines() == ["refund 7"]
