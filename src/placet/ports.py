@@ -270,9 +270,7 @@ class RecordStore(Protocol):
 
     async def record(self, kind: str, record_id: str) -> Record | None: ...
 
-    async def records(
-        self, kind: str, *, owner: str | None = None, after: str = "", limit: int = 1000
-    ) -> list[Record]:
+    async def records(self, kind: str, *, owner: str | None = None, after: str = "", limit: int = 1000) -> list[Record]:
         """In the order of their ids."""
         ...
 
