@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from pathlib import Path
 
 import pytest
 from starlette.routing import Route
 
+from placet.desk.api.v1 import openapi
 from placet.desk.app import create_app
 from placet.desk.desk import Desk
 from placet.errors import StoreError
@@ -92,6 +94,7 @@ async def test_the_description_names_every_route_and_nothing_else(server: Runnin
     }
 
     assert found["openapi"] == "3.1.0"
+    assert found == json.loads(openapi())
     assert described == routed
 
 
