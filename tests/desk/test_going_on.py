@@ -37,7 +37,7 @@ async def test_a_decision_of_another_desk_is_noticed_without_waiting_for_the_nex
     desk = Desk(any_url, agents=[support(witness)])
     async with paused(desk) as (run, request), Desk(any_url, run=False) as elsewhere:
         await elsewhere.decide(request.id, "approve", by="ana")
-        ended = await elsewhere.wait(run.id, timeout=PATIENCE)
+        ended = await elsewhere.wait(run.id, timeout=20)  # a busy machine may be slow; a sweep would take an hour
 
     assert ended.status == "ended"
     assert witness.lines() == ["refund 7"]
