@@ -150,13 +150,14 @@ async def test_no_more_runs_are_driven_at_once_than_the_limit(url: str) -> None:
         nonlocal now, most
         now += 1
         most = max(most, now)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
         now -= 1
         return "worked"
 
     agent = Agent("Worker", tools=[work], model=Planned([function_call("work", {}, call_id="w")]))
-    async with Desk(url, agents=[agent], max_concurrent=3) as desk:
+    async with Desk(url, agents=[agent], run=False) as desk:
         runs = [await desk.start("Worker", "go") for _ in range(10)]
+    async with Desk(url, agents=[agent], max_concurrent=3) as desk:
         for run in runs:
             await desk.wait(run.id, timeout=PATIENCE)
 

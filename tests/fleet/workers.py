@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 40.0
+PATIENCE = 90.0
 
 
 class WorkerProcess:

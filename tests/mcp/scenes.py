@@ -157,7 +157,7 @@ def outputs(result: RunResult) -> dict[str, Any]:
 
 
 def children() -> set[int]:
-    """The processes that this one has started and that live."""
+    """The servers that this process has started and that live; it may have others, for other tests."""
     found: set[int] = set()
     for each in Path("/proc").iterdir():
         if each.name.isdigit():
@@ -165,6 +165,13 @@ def children() -> set[int]:
                 parts = (each / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            if int(parts[1]) == os.getpid() and parts[0] != "Z":
+            if int(parts[1]) == os.getpid() and parts[0] != "Z" and _is_server(each):
                 found.add(int(each.name))
     return found
+
+
+def _is_server(process: Path) -> bool:
+    try:
+        return b"mcp" in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
