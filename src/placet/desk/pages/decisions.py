@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from placet.codec import Json
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import in_one_line
 from placet.desk.pages.asking import Form, filters_of_text, form_of
 from placet.desk.pages.cards import STATUS_WORD, Card, card_of, notice_of
+from placet.desk.pages.forms import Reading
 from placet.desk.pages.inbox import list_context, onto
 from placet.desk.pages.panels import (
+    Panel,
     always_of,
     fill_answer,
     fill_edit,
@@ -65,44 +67,59 @@ async def decide_one(request: Request) -> Response:
 def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None, Any]:
     """What the form says; None, with the form again, when it says nothing that could be sent."""
     verdict = _verdict(form.text("decision"))
+    panel = _panel(card, form, verb)
     values = values_of(form)
-    if form.get("panel") and verb not in [each for each, _, _ in card.panels]:
-        raise Problem(403 if card.why_not else 422, "user_error", card.why_not or "This request has no such form.")
-    panel = panel_of(card, verb, form, as_json=form.get("as") == "json") if form.get("panel") else None
-    arguments = None
-    if verdict == "edit" and panel is not None:
-        reading = read_edit(card, form)
-        fill_edit(panel, card, reading)
-        panel.problems = [] if form.get("change") else _summary(reading.problems, panel.as_json)
-        if reading.problems or form.get("change"):
-            return None, panel
-        arguments = reading.arguments
-        if json_text(arguments) == json_text(original_arguments(card)):
-            verdict, arguments = "approve", None  # nobody changed anything: a plain yes
-    output: Json = values.output
-    if verdict == "respond" and panel is not None and card.answer_schema is not None:
-        reading = read_answer(card, form)
-        fill_answer(panel, card, reading)
-        panel.problems = [] if form.get("change") else _summary(reading.problems, as_json=False)
-        if reading.problems or form.get("change"):
-            return None, panel
-        output = reading.arguments
-    elif verdict == "respond" and not values.output and panel is not None:
-        panel.problems = ["Write what the agent is to read."]
-        return None, panel
-    always, problems = always_of(values, original_arguments(card), web.clock.now())
-    if problems and panel is not None:
-        panel.problems = problems
-        return None, panel
-    return Word(
+    said = Word(
         decision=verdict,
         message=values.message or None if verdict == "reject" else None,
-        arguments=arguments,
-        output=output if verdict == "respond" else None,
+        output=values.output if verdict == "respond" else None,
         reason=values.reason or None,
-        always=always,
         digest=form.text("digest"),  # a form without one was not made by this page
-    ), panel
+    )
+    if panel is None:
+        return said, None
+    filled = _filled_in(said, card, form, panel)
+    always, problems = always_of(values, original_arguments(card), web.clock.now())
+    if filled is None or problems:
+        panel.problems = panel.problems or problems
+        return None, panel
+    return msgspec.structs.replace(filled, always=always), panel
+
+
+def _panel(card: Card, form: Form, verb: str) -> Panel | None:
+    """The form of the card that was sent; None: it was a plain button."""
+    if not form.get("panel"):
+        return None
+    if verb not in [each for each, _, _ in card.panels]:
+        raise Problem(403 if card.why_not else 422, "user_error", card.why_not or "This request has no such form.")
+    return panel_of(card, verb, form, as_json=form.get("as") == "json")
+
+
+def _filled_in(said: Word, card: Card, form: Form, panel: Panel) -> Word | None:
+    """The word with what its fields hold; None, with what is wrong in the panel, when they cannot be sent."""
+    if said.decision == "edit":
+        reading = read_edit(card, form)
+        fill_edit(panel, card, reading)
+        if not _is_sound(reading, form, panel, as_json=panel.as_json):
+            return None
+        if json_text(reading.arguments) == json_text(original_arguments(card)):
+            return msgspec.structs.replace(said, decision="approve")  # nobody changed anything: a plain yes
+        return msgspec.structs.replace(said, arguments=reading.arguments)
+    if said.decision == "respond" and card.answer_schema is not None:
+        reading = read_answer(card, form)
+        fill_answer(panel, card, reading)
+        sound = _is_sound(reading, form, panel, as_json=False)
+        return msgspec.structs.replace(said, output=reading.arguments) if sound else None
+    if said.decision == "respond" and not said.output:
+        panel.problems = ["Write what the agent is to read."]
+        return None
+    return said
+
+
+def _is_sound(reading: Reading, form: Form, panel: Panel, *, as_json: bool) -> bool:
+    """Whether the fields can be sent: nothing is wrong with them, and they are not just being changed in number."""
+    panel.problems = [] if form.get("change") else _summary(reading.problems, as_json)
+    return not reading.problems and not form.get("change")
 
 
 def _verdict(text: str) -> Verdict:
