@@ -261,6 +261,33 @@ async def test_a_run_is_passed_on_at_once_to_a_worker_that_has_its_tool(url: str
     assert "not found" not in " ".join(map(str, texts))
 
 
+async def test_a_worker_without_the_tool_rings_for_one_with_other_code_alone(url: str, witness: Witness) -> None:
+    new = agent("Support", [tool("wire", None, needs_approval=True)], [call("wire")])
+    old = support(witness)
+    async with desk(url, new) as made:
+        async with worker(url, new):
+            run = await made.start("Support", "x")
+            await made.wait(run.id, until="paused", timeout=PATIENCE)
+        await rows(
+            made,
+            "INSERT INTO placet_workers (name, code, library, agents, capacity, started_at, seen_at) "
+            "VALUES ('deaf', 'other', '3', '{Support}', 1, 0, placet_now() + 3600)",
+        )
+        ((other,),) = await rows(made, "SELECT id FROM placet_workers")
+        (asked,) = await made.pending(run_id=run.id)
+        async with worker(url, old):
+            await made.decide(asked.id, "approve", by="ana")
+
+            async def is_passed_on() -> bool:
+                found = await rows(
+                    made, "SELECT queue_name, args FROM procrastinate_jobs WHERE queueing_lock LIKE '%@%'"
+                )
+                given = {"run": run.id, "tried": [code_digest([old])]}
+                return found == [(f"placet:@{other}", given)]
+
+            await sooner_or_later(is_passed_on)
+
+
 async def test_a_run_with_a_fact_that_no_worker_knows_is_left_alone_and_does_not_wear_them_out(url: str) -> None:
     one = agent("Support", [])
     async with desk(url, one) as made:

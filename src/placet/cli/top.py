@@ -6,13 +6,14 @@ import argparse
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import msgspec
 
-from placet.cli.exit_codes import OK, WrongUsage
+from placet.cli.exit_codes import INTERRUPTED, OK, WrongUsage
 from placet.cli.loading import add_json, add_store, store_of
 from placet.cli.terminal import Terminal, has_colours, shown, this_terminal
 from placet.cli.top_view import picture
@@ -25,6 +26,10 @@ Shows a fleet at a glance, and goes on showing it: who works, what runs and what
 waits, how much gets done, what has waited longest. q or Ctrl-C ends it. Where
 nobody watches (the output is no terminal) it looks once.
 """
+CTRL_C = "\x03"
+ENDING = ("q", "Q", CTRL_C, "")
+PATIENCE = 2.0
+"""Seconds that the last look gets to end."""
 KEPT = 60
 """Looks that the little chart remembers."""
 
@@ -48,11 +53,10 @@ async def _run(options: argparse.Namespace) -> int:
     try:
         if options.json or options.once or not sys.stdout.isatty():
             await _look(store, options)
-        else:
-            await _watch(store, options.every)
+            return OK
+        return await _watch(store, options.every)
     finally:
         await store.close()
-    return OK
 
 
 async def _look(store: DeskStore, options: argparse.Namespace) -> None:
@@ -68,25 +72,42 @@ async def _look(store: DeskStore, options: argparse.Namespace) -> None:
         await asyncio.sleep(options.every)
 
 
-async def _watch(store: DeskStore, every: float) -> None:
+async def _watch(store: DeskStore, every: float) -> int:
+    async with _keys() as keys:
+        showing = asyncio.create_task(_keep_showing(store, every))
+        try:
+            with _whole_screen():
+                return await _until_told(keys, showing)
+        finally:
+            showing.cancel()
+            await asyncio.wait([showing], timeout=PATIENCE)
+
+
+async def _until_told(keys: asyncio.Queue[str], showing: asyncio.Task[None]) -> int:
+    while True:
+        pressed = asyncio.create_task(keys.get())
+        await asyncio.wait([pressed, showing], return_when=asyncio.FIRST_COMPLETED)
+        if showing.done():
+            pressed.cancel()
+            showing.result()  # it never ends by itself: this raises what ended it
+        elif pressed.result() in ENDING:
+            return INTERRUPTED if pressed.result() == CTRL_C else OK
+
+
+async def _keep_showing(store: DeskStore, every: float) -> None:
     history: deque[float] = deque(maxlen=KEPT)
     before: FleetNumbers | None = None
-    async with _keys() as pressed:
-        with _whole_screen():
-            while True:
-                try:
-                    numbers = await fleet_numbers(store)
-                except StoreError as error:
-                    _paint(["", f"  {shown(str(error))}"])
-                else:
-                    if before is not None:
-                        history.append(_rate(before, numbers))
-                    before = numbers
-                    _paint(picture(_window(), numbers, list(history)))
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(every):
-                        if await pressed() in ("q", "Q", "\x03", ""):
-                            return
+    while True:
+        try:
+            numbers = await fleet_numbers(store)
+        except StoreError as error:
+            _paint(["", f"  {shown(str(error))}"])
+        else:
+            if before is not None:
+                history.append(_rate(before, numbers))
+            before = numbers
+            _paint(picture(_window(), numbers, list(history)))
+        await asyncio.sleep(every)
 
 
 def _rate(before: FleetNumbers, now: FleetNumbers) -> float:
@@ -122,8 +143,9 @@ def _whole_screen() -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _keys() -> AsyncIterator[Callable[[], Awaitable[str]]]:
-    """Single keys, as they are pressed; an empty text when the terminal is gone."""
+async def _keys() -> AsyncIterator[asyncio.Queue[str]]:
+    """Single keys, as they are pressed; an empty text when the terminal is gone. Ctrl-C is a key too: as an exception
+    it would break off a statement on its way, and could be lost there."""
     import termios
     import tty
 
@@ -131,12 +153,14 @@ async def _keys() -> AsyncIterator[Callable[[], Awaitable[str]]]:
     before = termios.tcgetattr(file) if sys.stdin.isatty() else None
     heard: asyncio.Queue[str] = asyncio.Queue()
     loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, heard.put_nowait, CTRL_C)
     if before is not None:
         tty.setcbreak(file)
         loop.add_reader(file, lambda: heard.put_nowait(os.read(file, 1).decode("latin-1")))
     try:
-        yield heard.get
+        yield heard
     finally:
+        loop.remove_signal_handler(signal.SIGINT)
         if before is not None:
             loop.remove_reader(file)
             termios.tcsetattr(file, termios.TCSADRAIN, before)
