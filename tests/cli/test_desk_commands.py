@@ -246,3 +246,33 @@ def test_a_shell_is_told_every_command_and_option(shell: str, capsys: pytest.Cap
     script = capsys.readouterr().out
     for word in ("approve", "tokens", "reason", "store"):
         assert word in script
+
+
+def test_what_is_written_beats_what_the_environment_says(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACET_DESK", "http://127.0.0.1:1")
+    found = main(["pending", *place.options])
+    both = main(["pending", "--desk", "http://127.0.0.1:1", "--store", "sqlite:///x.db"])
+
+    assert (found, both) == (0, 2)
+    assert "write one of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("address", ["http://[bad", "http://127.0.0.1:99999", "ftp://x", "http://"])
+def test_an_address_that_is_none_is_wrong_usage(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["pending", "--desk", address])
+
+    assert code == 2
+    assert "is not the address of a desk" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["doctor", "tests.desk_api.agents_here:agents"], ["audit", "verify"]])
+def test_a_store_that_is_not_there_does_not_look_whole(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main([*words, "--store", f"sqlite:///{tmp_path / 'nope.db'}"])
+
+    assert code == 2
+    assert "there is no store" in capsys.readouterr().err
+    assert not (tmp_path / "nope.db").exists()

@@ -254,3 +254,18 @@ async def test_what_an_ended_run_said_is_erased_by_an_admin_alone(any_server: Ru
     assert (early.status_code, refused.status_code, erased.status_code) == (409, 403, 204)
     log = (await ana.get(f"/v1/runs/{run.id}/log")).text
     assert "A customer wrote" not in log
+
+
+async def test_what_belongs_to_another_decision_is_refused_and_nothing_is_decided(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    await server.waiting_run()
+    first, _ = (await ana.get("/v1/approvals")).json()["data"]
+
+    answers = [
+        await decide(ana, first["id"], "approve", **{name: value})
+        for name, value in (("message", "m"), ("output", "o"), ("arguments", {"cents": 1}))
+    ]
+
+    assert [each.status_code for each in answers] == [422, 422, 422]
+    assert [each.json()["errors"][0]["field"] for each in answers] == ["message", "output", "arguments"]
+    assert (await server.desk.request(first["id"])).status == "pending"

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from placet.cli.exit_codes import CommandFailed, WrongUsage
-from placet.cli.loading import add_store, agents_of
+from placet.cli.loading import DEFAULT_STORE, add_store, agents_of
 from placet.cli.terminal import shown, this_user
 from placet.codec import JsonObject
 
@@ -61,25 +61,30 @@ class Client(Protocol):
 def add_desk(parser: argparse.ArgumentParser, *, with_agents: bool = False) -> None:
     parser.add_argument(
         "--desk",
-        default=os.environ.get("PLACET_DESK"),
         metavar="URL",
         help="ask the desk that is served there, with the token in $PLACET_TOKEN\n(default: $PLACET_DESK, or straight "
         "on the store)",
     )
     parser.add_argument("--token-file", metavar="FILE", help="a file that holds the token, instead of $PLACET_TOKEN")
     add_store(parser)
+    parser.set_defaults(store=None)  # so that a store that was named is told from the usual one
     if with_agents:
         parser.add_argument("--agents", metavar="MODULE:NAME", help="on a store: where the agents' code is")
 
 
 @contextmanager
 def client_of(options: argparse.Namespace) -> Iterator[Client]:
-    """The desk that the options name."""
+    """The desk that the options name; what is written beats what the environment says."""
+    if options.desk and options.store:
+        raise WrongUsage("--desk asks a desk and --store goes straight to a store: write one of them.")
+    if not options.store:
+        options.desk = options.desk or os.environ.get("PLACET_DESK")
     if options.desk:
         yield OverHttp(str(options.desk), _token(options))
         return
     place = getattr(options, "agents", None)
-    on_store = OnStore(str(options.store), agents_of(place) if place else [])
+    store = options.store or os.environ.get("PLACET_STORE") or DEFAULT_STORE
+    on_store = OnStore(str(store), agents_of(place) if place else [])
     try:
         yield on_store
     finally:
@@ -132,9 +137,13 @@ def read_events(lines: Iterator[str]) -> Iterator[JsonObject]:
 
 class OverHttp:
     def __init__(self, url: str, token: str | None) -> None:
-        self._url = urlsplit(url if "://" in url else f"http://{url}")
-        if self._url.scheme not in ("http", "https") or not self._url.hostname:
-            raise WrongUsage(f"{url!r} is not the address of a desk, such as http://127.0.0.1:8765.")
+        try:
+            self._url = urlsplit(url if "://" in url else f"http://{url}")
+            is_address = self._url.scheme in ("http", "https") and bool(self._url.hostname) and self._url.port != 0
+        except ValueError:
+            is_address = False
+        if not is_address:
+            raise WrongUsage(f"{url!r} is not the address of a desk, such as http://127.0.0.1:8700.")
         self._token = token
 
     def ask(self, method: str, path: str, query: Query | None = None, body: JsonObject | None = None) -> Any:
@@ -146,6 +155,7 @@ class OverHttp:
             if answer.status != 200:
                 _read(answer.status, answer.read())
             yield from read_events(line.decode().rstrip("\n") for line in answer)
+        raise CommandFailed("the desk ended the stream: it was stopped, or the token is not valid any more.")
 
     @contextmanager
     def _answer(

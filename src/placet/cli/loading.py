@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from placet.agent import Agent
 from placet.cli.exit_codes import WrongUsage
@@ -33,7 +34,12 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def store_of(options: argparse.Namespace) -> DeskStore:
-    return open_store(str(options.store))
+    """The store that is to be looked into. A file that is not there is not made: a typing error must not look whole."""
+    url = str(options.store)
+    store = open_store(url)
+    if url.startswith("sqlite:///") and not Path(unquote(url.removeprefix("sqlite:///"))).exists():
+        raise WrongUsage(f"there is no store {url}: check its address.")
+    return store
 
 
 def this_user() -> str:

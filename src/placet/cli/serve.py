@@ -74,6 +74,10 @@ def run(options: argparse.Namespace) -> int:
 def _serving(options: argparse.Namespace) -> Serving:
     if options.agents is None and not options.no_run:
         raise WrongUsage("say where the agents are, as in «placet serve shop.agents:all_agents», or give --no-run.")
+    if not 0 <= options.port <= 65535:
+        raise WrongUsage(f"a port is a number from 0 to 65535, not {options.port}.")
+    if options.max_concurrent < 1:
+        raise WrongUsage("--max-concurrent is 1 or more; --no-run drives nothing.")
     if (options.tls_cert is None) != (options.tls_key is None):
         raise WrongUsage("--tls-cert and --tls-key belong together.")
     return Serving(

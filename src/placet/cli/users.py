@@ -55,11 +55,15 @@ def run(options: argparse.Namespace) -> int:
                 active = True if options.on else False if options.off else None
                 change = _given(role=options.role, decides=scopes_of(options.decides), is_active=active)
                 found = client.ask("PATCH", f"/v1/users/{part(options.name)}", None, change)
-                print(json.dumps(found) if options.json else f"{found['name']} is a {found['role']}.")
+                print(json.dumps(found) if options.json else f"{found['name']} is {_spoken(found['role'])}.")
             case _:
                 client.ask("DELETE", f"/v1/users/{part(options.name)}")
                 print(json.dumps({"name": options.name}) if options.json else f"{options.name} is removed.")
     return OK
+
+
+def _spoken(role: object) -> str:
+    return f"an {role}" if role == "admin" else f"a {role}"
 
 
 def _given(**values: object) -> JsonObject:
@@ -72,7 +76,7 @@ def _tell_link(options: argparse.Namespace, found: JsonObject) -> int:
         return OK
     user, link = found["user"], str(found["link"])
     assert isinstance(user, dict)
-    print(f"{user['name']} is a {user['role']}. This link works once, and sets their password:")
+    print(f"{user['name']} is {_spoken(user['role'])}. This link works once, and sets their password:")
     print(f"\n  {link if options.desk else link.partition('/invitation')[1] + link.partition('/invitation')[2]}\n")
     if not options.desk:
         print("It stands behind the address of the desk.")

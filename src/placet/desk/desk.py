@@ -357,6 +357,11 @@ class Desk:
             raise UserError(f"A decision is approve, reject, edit or respond, not {verdict!r}.")
         if verdict == "respond" and output is None:
             raise UserError("To respond is to give the model an output: output=….")
+        if verdict == "edit" and row.kind == "in_doubt":
+            raise UserError(
+                f"Request {row.id} is about a call that may have happened: run it again as it was (approve), say what "
+                "came of it (respond), or give it up (reject)."
+            )
         if (verdict == "edit") != (arguments is not None):
             raise UserError("An edit needs arguments=…, and nothing else takes them.")
         edited = None if arguments is None else await self._checked_edit(row, arguments)

@@ -57,6 +57,20 @@ async def request_or_404(web: Web, request_id: str) -> DeskRequest:
         raise Problem(404, "not_found", error.message) from error
 
 
+_BELONGS_TO: dict[str, Verdict] = {"message": "reject", "arguments": "edit", "output": "respond"}
+
+
+def _refuse_what_does_not_belong(word: Word) -> None:
+    """A slip must not approve something: what belongs to another decision is refused, not ignored."""
+    strange = [
+        name for name, verdict in _BELONGS_TO.items() if getattr(word, name) is not None and word.decision != verdict
+    ]
+    if strange:
+        found = [FieldProblem(field=name, message=f"belongs to {_BELONGS_TO[name]}") for name in strange]
+        listed = ", ".join(f"{name} (of {_BELONGS_TO[name]})" for name in strange)
+        raise Problem(422, "user_error", f"{word.decision} does not take {listed}: nothing was decided.", errors=found)
+
+
 async def why_not_decide(web: Web, actor: Actor, request: DeskRequest, verdict: Verdict | None = None) -> str | None:
     """Why this actor may not decide this request, in words; None when they may. Without a verdict: say yes to it."""
     started_by = await _starter(web, request) if web.settings.four_eyes else None
@@ -67,6 +81,7 @@ async def why_not_decide(web: Web, actor: Actor, request: DeskRequest, verdict: 
 
 async def decide(web: Web, actor: Actor, request_id: str, word: Word) -> DeskRequest:
     """Say the word as this actor. Problem 404, 403, 409 (naming who won) or 422 when it cannot be."""
+    _refuse_what_does_not_belong(word)
     request = await request_or_404(web, request_id)
     started_by = await _starter(web, request) if web.settings.four_eyes else None
     try:
