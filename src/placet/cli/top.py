@@ -14,12 +14,13 @@ from collections.abc import AsyncIterator, Iterator
 import msgspec
 
 from placet.cli.exit_codes import INTERRUPTED, OK, WrongUsage
-from placet.cli.loading import add_json, add_store, store_of
+from placet.cli.loading import add_json, add_store
 from placet.cli.terminal import Terminal, has_colours, shown, this_terminal
 from placet.cli.top_view import picture
 from placet.errors import StoreError
 from placet.fleet.numbers import FleetNumbers, fleet_numbers
 from placet.ports import DeskStore
+from placet.stores.opening import open_store
 
 DESCRIPTION = """\
 Shows a fleet at a glance, and goes on showing it: who works, what runs and what
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run(options: argparse.Namespace) -> int:
-    store = store_of(options)
+    store = open_store(str(options.store))
     try:
         if options.json or options.once or not sys.stdout.isatty():
             await _look(store, options)
