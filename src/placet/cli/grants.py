@@ -8,8 +8,8 @@ import json
 from placet.cli.asking import Client, add_desk, client_of, part
 from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_json
-from placet.cli.tables import Cell, ago, table
-from placet.cli.terminal import this_terminal
+from placet.cli.people import Row, show_list
+from placet.cli.tables import Cell, ago
 from placet.codec import JsonObject
 
 DESCRIPTION = """\
@@ -75,10 +75,10 @@ def _grant(options: argparse.Namespace, agent: str, tool: str) -> JsonObject:
 def _list_grants(client: Client, options: argparse.Namespace) -> int:
     head = ["grant", "decision", "agent", "tool", "by", "age", "bounds"]
     rows = client.ask("GET", "/v1/grants")["data"]
-    return _list(options, rows, head, _grant_row, "No standing decisions.")
+    return show_list(options, rows, head, _grant_row, "No standing decisions.")
 
 
-def _grant_row(found: JsonObject) -> list[Cell | str]:
+def _grant_row(found: JsonObject) -> Row:
     bounds = [
         f"only {json.dumps(found['arguments'])}" if found.get("arguments") else "",
         f"{found['uses']} uses" if found.get("uses") else "",
@@ -93,23 +93,12 @@ def _grant_row(found: JsonObject) -> list[Cell | str]:
 
 def _list_holds(client: Client, options: argparse.Namespace) -> int:
     rows = client.ask("GET", "/v1/holds")["data"]
-    return _list(options, rows, ["held", "name", "by", "since", "reason"], _hold_row, "Nothing is held.")
+    return show_list(options, rows, ["held", "name", "by", "since", "reason"], _hold_row, "Nothing is held.")
 
 
-def _hold_row(found: JsonObject) -> list[Cell | str]:
+def _hold_row(found: JsonObject) -> Row:
     words = (found["kind"], found["name"], found["by"] or "", ago(found["at"]), found["reason"] or "")
     return [str(each) for each in words]
-
-
-def _list(options: argparse.Namespace, rows: list[JsonObject], head: list[str], row: object, nothing: str) -> int:
-    assert callable(row)
-    if options.json:
-        for each in rows:
-            print(json.dumps(each))
-        return OK
-    terminal = this_terminal()
-    terminal.say_all(table(terminal, head, [row(each) for each in rows]) if rows else [nothing])
-    return OK
 
 
 def _tell(options: argparse.Namespace, found: JsonObject, word: str) -> int:

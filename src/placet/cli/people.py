@@ -1,4 +1,4 @@
-"""What `placet users` and `placet tokens` share: lists, and scopes as they are written in options."""
+"""What `placet users`, `tokens` and `grants` share: lists, and scopes as they are written in options."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from placet.cli.asking import Client, add_desk, all_pages, client_of, part
 from placet.cli.exit_codes import OK, CommandFailed, WrongUsage
 from placet.cli.loading import add_json
 from placet.cli.tables import Cell, ago, table
-from placet.cli.terminal import Style, Terminal, shown, this_terminal
+from placet.cli.terminal import Style, shown, this_terminal
 from placet.codec import JsonObject
 
 DESCRIPTION = """\
@@ -95,11 +95,11 @@ def _note(found: JsonObject) -> Cell | str:
 def _start(client: Client, options: argparse.Namespace, agent: str, text: str) -> int:
     found = client.ask("POST", "/v1/runs", None, {"agent": agent, "input": text})
     if options.wait:
-        found = _rested(client, str(found["id"]), this_terminal())
+        found = _rested(client, str(found["id"]))
     return _tell(options, found)
 
 
-def _rested(client: Client, run_id: str, terminal: Terminal) -> JsonObject:
+def _rested(client: Client, run_id: str) -> JsonObject:
     """The run when it has ended, or waits for people."""
     for _ in range(3600):
         found: JsonObject = client.ask("GET", f"/v1/runs/{part(run_id)}")
