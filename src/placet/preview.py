@@ -23,7 +23,11 @@ def preview(arguments: Mapping[str, object] | None) -> list[PreviewLine] | None:
     commands, operations = arguments.get("commands"), arguments.get("operations")
     if _are_commands(commands) and set(arguments) <= {"commands", "timeout_ms", "max_output_length"}:
         assert isinstance(commands, list)
-        return [line for command in commands for line in _command(str(command))]
+        limits = [name for name in arguments if name != "commands" and arguments[name] is not None]
+        return [
+            *(line for command in commands for line in _command(str(command))),
+            *(PreviewLine("place", f"{name}: {arguments[name]}") for name in limits),
+        ]
     if _are_operations(operations) and set(arguments) == {"operations"}:
         assert isinstance(operations, list)
         return [line for operation in operations for line in _operation(operation)]

@@ -198,12 +198,13 @@ def _decision(call: str, verdict: e.Verdict, *, at: float, **more: object) -> e.
 
 
 def test_a_card_of_commands_shows_them_line_by_line() -> None:
-    arguments = {"commands": ["rm -rf build\nmake", "echo \x1b[2J"], "timeout_ms": None, "max_output_length": None}
+    arguments = {"commands": ["rm -rf build\nmake", "echo \x1b[2J"], "timeout_ms": 5000, "max_output_length": None}
 
     text = "\n".join(card_of(json.dumps(arguments)))
 
     assert "$ rm -rf build" in text
     assert "  make" in text
+    assert "timeout_ms: 5000" in text
     assert "\x1b[2J" not in text
 
 
