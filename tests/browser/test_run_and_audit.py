@@ -58,6 +58,24 @@ async def test_a_run_is_started_and_ended_on_the_page(desk: RunningDesk, arrive:
     assert (row.started_by, row.status) == ("ana", "ended")
 
 
+async def test_a_page_that_refreshes_itself_leaves_what_a_person_opened_and_typed(
+    desk: RunningDesk, arrive: Reviewer
+) -> None:
+    run = await desk.waiting_run()
+    first, _ = await desk.desk.pending()
+    page = await arrive("ana")
+    await sit_down(page, f"/runs/{run.id}")
+    await page.get_by_text("End this run…").click()
+    await page.get_by_label("Why").fill("a mistake")
+    await page.get_by_text("End this run…").focus()
+
+    await desk.desk.decide(first.id, "approve", by="ben")
+
+    await expect(page.locator(".banner.is-wait")).to_have_count(1)
+    await expect(page.get_by_role("button", name="End the run")).to_be_visible()
+    await expect(page.get_by_label("Why")).to_have_value("a mistake")
+
+
 async def test_filters_stay_in_the_address_and_survive_a_reload(desk: RunningDesk, arrive: Reviewer) -> None:
     await desk.waiting_run()
     await desk.waiting_run("Archivist")
