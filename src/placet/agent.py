@@ -210,7 +210,10 @@ class Agent(Generic[T]):
         )
 
     def tool_named(self, name: str) -> Tool | None:
-        return next((tool for tool in self.tools if isinstance(tool, FunctionTool) and tool.name == name), None)
+        for tool in self.tools:
+            if isinstance(tool, FunctionTool) and tool.name == name:
+                return tool
+        return None
 
     def tool_of(self, call: Call) -> Tool | None:
         """The tool that a call means: one of our own, or one of an MCP server that the provider talks to."""

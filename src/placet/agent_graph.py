@@ -7,7 +7,7 @@ behind its tool `ask_billing`. Restored states find their agents by these, also 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from placet.agent import Agent, AgentTool
@@ -23,6 +23,7 @@ class AgentGraph:
         self.root = root
         self._known: dict[str, Agent[Any]] = {root.address: root}
         self._closures: dict[str, dict[int, str]] = {}
+        self._agents: dict[int, Agent[Any]] = {}
 
     def at(self, address: str) -> Agent[Any]:
         """The agent with this address, or UserError naming what is missing."""
@@ -67,16 +68,16 @@ class AgentGraph:
                     queue.append((there, target))
         return found
 
-    def agents(self) -> Iterator[Agent[Any]]:
+    def agents(self) -> Iterable[Agent[Any]]:
         """All agents that a run can come to, each once."""
-        seen: set[int] = set()
-        queue = [self.root]
-        while queue:
-            agent = queue.pop()
-            if id(agent) not in seen:
-                seen.add(id(agent))
-                yield agent
-                queue.extend(target for edge in (_TOOL, _HANDOFF) for _, target in _edges(agent, edge))
+        if not self._agents:
+            queue = [self.root]
+            while queue:
+                agent = queue.pop()
+                if id(agent) not in self._agents:
+                    self._agents[id(agent)] = agent
+                    queue.extend(target for edge in (_TOOL, _HANDOFF) for _, target in _edges(agent, edge))
+        return self._agents.values()
 
     def check(self) -> None:
         """Refuse, before anything runs, what a path cannot tell apart."""
@@ -91,11 +92,10 @@ class AgentGraph:
                     )
 
 
-def _edges(agent: Agent[Any], edge: str) -> Iterator[tuple[str, Agent[Any]]]:
+def _edges(agent: Agent[Any], edge: str) -> list[tuple[str, Agent[Any]]]:
     if edge == _TOOL:
-        yield from ((tool_label(tool), tool.agent) for tool in agent.tools if isinstance(tool, AgentTool))
-    else:
-        yield from ((each.agent.address, each.agent) for each in agent.all_handoffs)
+        return [(tool_label(tool), tool.agent) for tool in agent.tools if isinstance(tool, AgentTool)]
+    return [(each.agent.address, each.agent) for each in agent.all_handoffs] if agent.handoffs else []
 
 
 def tool_label(tool: AgentTool) -> str:

@@ -13,6 +13,8 @@ import time
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no i, l, o, u, so that ids can be read aloud
 
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+
 ROOT = ""
 """The path of a run that is nested in nothing."""
 
@@ -20,7 +22,7 @@ ROOT = ""
 def mint(prefix: str) -> str:
     """A new id, sortable by the time of its birth: 48 bits of milliseconds and 80 random bits."""
     number = int(time.time() * 1000) << 80 | int.from_bytes(os.urandom(10))
-    return f"{prefix}_" + "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -1, -5))
+    return f"{prefix}_" + "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
 
 def local_call_id(path: str, turn: int, index: int) -> str:

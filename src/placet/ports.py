@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -25,8 +25,7 @@ V = TypeVar("V")
 ToolT_co = TypeVar("ToolT_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(msgspec.Struct, frozen=True):
     """A tool as a model is told about it."""
 
     name: str
@@ -35,14 +34,13 @@ class ToolSpec:
     strict: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(msgspec.Struct, frozen=True):
     """All that a model needs to answer once."""
 
     input: list[JsonObject]
     system_instructions: str | None = None
     tools: Sequence[ToolSpec] = ()
-    model_settings: ModelSettings = field(default_factory=ModelSettings)
+    model_settings: ModelSettings = msgspec.field(default_factory=ModelSettings)
     output_schema: Mapping[str, object] | None = None
     previous_response_id: str | None = None
     conversation_id: str | None = None
@@ -52,8 +50,7 @@ class ModelRequest:
     """In a conversation: the id of its newest item before this request; empty: it was empty; None: nobody looked."""
 
 
-@dataclass(frozen=True, slots=True)
-class RawEvent:
+class RawEvent(msgspec.Struct, frozen=True):
     """Something that a model said before its response was complete: a delta of text, say. Not a fact of the run."""
 
     data: Any  # Any: the provider's own event

@@ -15,7 +15,7 @@ import msgspec
 from placet import seal
 from placet.codec import Json, JsonObject, NotPlain, encode
 from placet.core.approvals import Entry
-from placet.core.fold import fold
+from placet.core.fold import fold_records
 from placet.core.log import Log, read_lines
 from placet.core.state import RunFold
 from placet.errors import IllegalTransition, SealBroken, StateRefused, UserError
@@ -146,8 +146,7 @@ def _read(raw: bytes) -> StateDocument:
         raise StateRefused(f"The state's key or head cannot be read ({error}): it was altered or cut.") from error
     run = RunFold()
     try:
-        for record in read_lines(log.lines):
-            fold(record.facts, into=run)
+        fold_records(read_lines(log.lines), run)
     except IllegalTransition as error:
         raise StateRefused(f"The state's log contradicts itself ({error}): it was altered.") from error
     if not run.started:
@@ -159,19 +158,27 @@ def _read(raw: bytes) -> StateDocument:
 
 def _decode(raw: bytes) -> _Wire:
     try:
-        version = _header_decoder.decode(raw).placet
-        if version != FORMAT:
-            raise _unknown_version(version)
-        return _decoder.decode(raw)
+        wire = _decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        _check_version(_version_of(raw))  # of another format everything may be different
         raise StateRefused(f"This is not a state that Placet wrote, or it was cut or altered: {error}.") from error
+    _check_version(wire.placet)
+    return wire
 
 
-def _unknown_version(version: object) -> StateRefused:
-    return StateRefused(
-        f"The state has format {version!r}, and this version of Placet reads format {FORMAT}: "
-        "load it with the version that wrote it."
-    )
+def _version_of(raw: bytes) -> object:
+    try:
+        return _header_decoder.decode(raw).placet
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return FORMAT  # it does not say: there is nothing to blame on its version
+
+
+def _check_version(version: object) -> None:
+    if version != FORMAT:
+        raise StateRefused(
+            f"The state has format {version!r}, and this version of Placet reads format {FORMAT}: "
+            "load it with the version that wrote it."
+        )
 
 
 # -- the context ------------------------------------------------------------------------------------------------------

@@ -311,7 +311,7 @@ class _CallForm:
         return args, kwargs
 
     def _validated(self, arguments: Mapping[str, object]) -> Mapping[str, Any]:
-        if not isinstance(arguments, Mapping):
+        if type(arguments) is not dict and not isinstance(arguments, Mapping):
             raise InvalidArguments("arguments: Input should be an object")
         sent = dict(arguments) if self.var_keyword is None else self._with_rest_gathered(arguments)
         try:

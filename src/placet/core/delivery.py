@@ -3,15 +3,14 @@ content."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from placet.codec import JsonObject
 from placet.core.state import RunFold
 from placet.errors import ModelBehaviorError
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(msgspec.Struct, frozen=True):
     items: list[JsonObject]
     previous_response_id: str | None = None
     conversation_id: str | None = None

@@ -29,6 +29,12 @@ def fold(facts: Iterable[e.AnyFact], into: RunFold | None = None) -> RunFold:
     return run
 
 
+def fold_records(records: Iterable[e.Record], run: RunFold) -> None:
+    for record in records:
+        for fact in record.facts:
+            apply(run, fact)
+
+
 def apply(run: RunFold, fact: e.AnyFact) -> None:
     """Change the run as the fact says, or raise IllegalTransition and change nothing."""
     kind = type(fact)
@@ -317,15 +323,17 @@ def _calls_deferred(run: RunFold, fact: e.CallsDeferred) -> None:
 
 
 def _calls_started(run: RunFold, fact: e.CallsStarted) -> None:
-    for call in _move_all(run, fact.calls, Move.START):
-        call.attempts += 1
+    _move_all(run, fact.calls, Move.START)
+    for each in fact.calls:
+        run.calls[each].attempts += 1
 
 
-def _move_all(run: RunFold, calls: list[str], move: Move) -> list[Call]:
-    moved = [(call := _call(run, each), after(call.status, move, each)) for each in calls]
-    for call, status in moved:
-        call.status = status
-    return [call for call, _ in moved]
+def _move_all(run: RunFold, calls: list[str], move: Move) -> None:
+    statuses: dict[str, Status] = {}
+    for each in calls:
+        statuses[each] = after(_call(run, each).status, move, each)
+    for each, status in statuses.items():
+        run.calls[each].status = status
 
 
 def _call_held(run: RunFold, fact: e.CallHeld) -> None:
@@ -431,11 +439,15 @@ _ENDING: dict[e.Outcome, Move] = {
 
 def _call_ended(run: RunFold, fact: e.CallEnded) -> None:
     call = _call(run, fact.call)
-    _check_outcome(run, call, fact.outcome)
-    move = Move.REFUSE if call.status is Status.GIVEN_UP else _ENDING[fact.outcome]
-    call.status = after(call.status, move, call.id)
-    _close_child(run, call)
-    call.outcome = fact.outcome
+    outcome, status = fact.outcome, call.status
+    move = _ENDING[outcome]
+    if status is not Status.STARTED or move is not Move.FINISH:
+        _check_outcome(run, call, outcome)
+        move = Move.REFUSE if status is Status.GIVEN_UP else move
+    call.status = after(status, move, call.id)
+    if run.children:
+        _close_child(run, call)
+    call.outcome = outcome
     call.output = fact.output
     if call.request:
         run.ledger.close(call.id)
@@ -470,10 +482,12 @@ def _close_child(run: RunFold, call: Call) -> None:
 def _close_turn(run: RunFold) -> None:
     """Every call has its output: from here on the turn can be sent, stored, or be the end."""
     for call in run.calls.values():
-        run.history.append(output_item(call, call.sent_label))
-        run.outbox.append(output_item(call, call.label or call.sent_label))
-    _add_input(run, run.waiting_input)
-    run.waiting_input = []
+        item = output_item(call, call.sent_label)
+        run.history.append(item)
+        run.outbox.append(item if call.label in ("", call.sent_label) else output_item(call, call.label))
+    if run.waiting_input:
+        _add_input(run, run.waiting_input)
+        run.waiting_input = []
 
 
 def output_item(call: Call, label: str) -> JsonObject:

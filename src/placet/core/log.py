@@ -20,6 +20,7 @@ from placet.events import (
     CallsDeferred,
     CallsStarted,
     Erased,
+    Fact,
     InChild,
     Record,
     RequestSent,
@@ -28,7 +29,7 @@ from placet.events import (
 
 _record_decoder = msgspec.json.Decoder(Record)
 _records_decoder = msgspec.json.Decoder(list[Record])
-_WITHOUT_PAYLOAD = (RequestSent, CallsAllowed, CallsDeferred, CallsStarted, TurnLimitSet)
+_WITHOUT_PAYLOAD: frozenset[type] = frozenset({RequestSent, CallsAllowed, CallsDeferred, CallsStarted, TurnLimitSet})
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -151,23 +152,21 @@ class Log:
     def _line_erased(self, position: int, text: bytes) -> bytes:
         record, parts = read_line(text), _parts_of(text)
         kept = [
-            fact if _is_open(said) else encode(Erased(self._leaf(position, index, fact).hex(), _kind_of(said)))
+            fact if _is_open(said) else encode(Erased(self._leaf(position, index, fact).hex(), _tag_of(said)))
             for index, (said, fact) in enumerate(zip(record.facts, parts.facts, strict=True))
         ]
         return b"[" + parts.at + b",[" + b",".join(kept) + b"]]"
 
     def _head_after(self, at: bytes, facts: Sequence[AnyFact], texts: Sequence[bytes]) -> bytes:
-        chain = hashlib.blake2b(self.head, digest_size=32)
-        chain.update(at)
-        position = len(self)
+        parts, position = [self.head + at], len(self)
         for index, (fact, text) in enumerate(zip(facts, texts, strict=True)):
-            chain.update(b"|" + self._in_chain(position, index, fact, text))
-        return chain.digest()
-
-    def _in_chain(self, position: int, index: int, fact: AnyFact, text: bytes) -> bytes:
-        if isinstance(fact, Erased):
-            return _digest_of(fact)
-        return text if _is_open(fact) else self._leaf(position, index, text)
+            if _kind_of(fact) in _WITHOUT_PAYLOAD:
+                parts.append(text)
+            elif type(fact) is Erased:
+                parts.append(_digest_of(fact))
+            else:
+                parts.append(self._leaf(position, index, text))
+        return hashlib.blake2b(b"|".join(parts), digest_size=32).digest()
 
     def _leaf(self, position: int, index: int, text: bytes) -> bytes:
         salt = hashlib.blake2b(b"%d.%d" % (position, index), key=self.key, digest_size=16).digest()
@@ -181,15 +180,15 @@ def tells_nothing(first: Record) -> bool:
 
 def _is_open(fact: AnyFact) -> bool:
     """Whether a fact is in the chain as it stands, since it carries nobody's data (or does not any more)."""
-    return isinstance(fact, Erased) or isinstance(_bare(fact), _WITHOUT_PAYLOAD)
+    return _kind_of(fact) in _WITHOUT_PAYLOAD or type(fact) is Erased
 
 
-def _bare(fact: AnyFact) -> AnyFact:
-    return fact.fact if isinstance(fact, InChild) else fact
+def _kind_of(fact: AnyFact) -> type[Fact]:
+    return type(fact.fact) if type(fact) is InChild else type(fact)
 
 
-def _kind_of(fact: AnyFact) -> str:
-    return str(type(_bare(fact)).__struct_config__.tag)
+def _tag_of(fact: AnyFact) -> str:
+    return str(_kind_of(fact).__struct_config__.tag)
 
 
 def _digest_of(fact: Erased) -> bytes:

@@ -89,6 +89,9 @@ Step: TypeAlias = (
 NOBODY: AbstractSet[str] = frozenset()
 
 
+_ONLY_DEFERRED = frozenset({Status.DEFERRED})
+
+
 def next_step(run: RunFold, at_work: AbstractSet[str] = NOBODY, set_aside: AbstractSet[str] = NOBODY) -> Step:
     """`at_work`: the calls whose bodies run in the process that asks. `set_aside`: those that an operator holds."""
     if run.has_ended:
@@ -109,23 +112,29 @@ def next_step(run: RunFold, at_work: AbstractSet[str] = NOBODY, set_aside: Abstr
 
 
 def _within_turn(run: RunFold, at_work: AbstractSet[str], set_aside: AbstractSet[str]) -> Step:
-    calls = [call for call in run.calls.values() if call.status is not Status.ENDED and call.id not in at_work]
-    calls = [call for call in calls if call.id not in set_aside]
-    proposed = [call for call in calls if call.status is Status.PROPOSED]
-    if proposed:
-        return GateCalls(proposed)
-    orphans = [call for call in calls if call.status is Status.STARTED and call.id not in run.children]
-    if orphans:
-        return RecoverCalls(orphans)
-    if run.open_calls == len(calls) == sum(call.status is Status.DEFERRED for call in calls):
+    elsewhere = at_work | set_aside if set_aside else at_work
+    calls = [call for call in run.calls.values() if call.status is not Status.ENDED and call.id not in elsewhere]
+    if calls:
+        step = _with_calls(run, calls, set_aside)
+        if step is not None:
+            return step
+    return AwaitBodies() if at_work else WaitForPeople()
+
+
+def _with_calls(run: RunFold, calls: list[Call], set_aside: AbstractSet[str]) -> Step | None:
+    """What can be done about these open calls, on which nobody is at work; None: nothing but wait."""
+    statuses = {call.status for call in calls}
+    if Status.PROPOSED in statuses:
+        return GateCalls([call for call in calls if call.status is Status.PROPOSED])
+    if Status.STARTED in statuses:
+        orphans = [call for call in calls if call.status is Status.STARTED and call.id not in run.children]
+        if orphans:
+            return RecoverCalls(orphans)
+    if statuses == _ONLY_DEFERRED and run.open_calls == len(calls):
         return AdvanceCalls(calls, [])
     runnable = [call for call in calls if call.status in RUNNABLE or _child_can_go_on(run, call, set_aside)]
-    concludable = [call for call in calls if call.status in CONCLUDABLE]
-    if runnable or concludable:
-        return AdvanceCalls(runnable, concludable)
-    if at_work:
-        return AwaitBodies()
-    return WaitForPeople()
+    concludable = [call for call in calls if call.status in CONCLUDABLE] if statuses & CONCLUDABLE else []
+    return AdvanceCalls(runnable, concludable) if runnable or concludable else None
 
 
 def _child_can_go_on(run: RunFold, call: Call, set_aside: AbstractSet[str]) -> bool:

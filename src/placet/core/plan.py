@@ -36,18 +36,25 @@ def problem_with(output: Sequence[JsonObject]) -> str | None:
     if not output:
         return "it is empty"
     for item in output:
-        if not isinstance(item.get("type"), str):
+        kind = item.get("type")
+        if not isinstance(kind, str):
             return "an item has no type"
-        if item["type"] in ASKS_FOR_MORE and not is_call(item):
-            return f"it holds a '{item['type']}', which waits for an output that nobody here can give"
-        if is_call(item):
-            name, arguments = item.get("name"), item.get("arguments", "")
-            if not isinstance(name, str) or not name:
-                return "a call names no tool"
-            if not isinstance(arguments, str):
-                return f"the arguments of the call of '{name}' are not a text"
-            if item["type"] == APPROVAL_REQUEST and not (item.get("id") and isinstance(item.get("server_label"), str)):
-                return f"the request to approve '{name}' has no id or names no MCP server"
+        problem = _problem_with_call(item) if kind in CALL_TYPES else None
+        if problem is not None:
+            return problem
+        if kind in ASKS_FOR_MORE:
+            return f"it holds a '{kind}', which waits for an output that nobody here can give"
+    return None
+
+
+def _problem_with_call(item: JsonObject) -> str | None:
+    name, arguments = item.get("name"), item.get("arguments", "")
+    if not isinstance(name, str) or not name:
+        return "a call names no tool"
+    if not isinstance(arguments, str):
+        return f"the arguments of the call of '{name}' are not a text"
+    if item["type"] == APPROVAL_REQUEST and not (item.get("id") and isinstance(item.get("server_label"), str)):
+        return f"the request to approve '{name}' has no id or names no MCP server"
     return None
 
 
@@ -70,7 +77,8 @@ def plan_calls(
             yield item, None
             continue
         local = local_call_id(path, turn, index)
-        field = label_field(item)
+        is_hosted = item["type"] == APPROVAL_REQUEST
+        field = "id" if is_hosted else "call_id"
         label = item.get(field)
         if isinstance(label, str) and label and label not in seen_labels:
             sent, shown = label, item
@@ -79,19 +87,15 @@ def plan_calls(
             shown = {**item, field: sent}
         seen_labels.add(sent)
         index += 1
-        yield shown, _call(local, item, sent)
+        call = Call(local, item, sent)
+        if is_hosted:
+            call.label, call.server = str(label or ""), str(item.get("server_label") or "")
+        yield shown, call
 
 
 def label_field(item: JsonObject) -> str:
     """Where the provider's label of a call stands."""
     return "id" if item.get("type") == APPROVAL_REQUEST else "call_id"
-
-
-def _call(local: str, item: JsonObject, sent: str) -> Call:
-    call = Call(local, item, sent)
-    if item.get("type") == APPROVAL_REQUEST:
-        call.label, call.server = str(item.get("id") or ""), str(item.get("server_label") or "")
-    return call
 
 
 def _label_from_place(label: str, local: str, seen: set[str]) -> str:

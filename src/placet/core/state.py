@@ -6,7 +6,6 @@ Only the open turn is kept in detail. What is over is kept as the list of items 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -178,7 +177,7 @@ class RunFold:
 
     def copy(self, ledger: Ledger | None = None) -> RunFold:
         """An independent twin: costs as much as the open turn, and a shallow copy of the lists of what is over."""
-        twin = copy(self)
+        twin = self._alike()
         twin.ledger = ledger if ledger is not None else self.ledger.copy()
         twin.usage = Usage()
         twin.usage.add(self.usage)
@@ -188,6 +187,35 @@ class RunFold:
         twin.waiting_input = self.waiting_input.copy()
         twin.outbox = self.outbox.copy()
         twin.seen_labels = self.seen_labels.copy()
+        return twin
+
+    def outline(self) -> RunFold:
+        """A twin of a run that has ended, without its conversation: what became of it, and what was decided."""
+        twin = self._alike()
+        twin.ledger = self.ledger.copy()
+        twin.history, twin.outbox, twin.seen_labels = [], [], set()
+        twin.calls, twin.children, twin.last_output, twin.waiting_input = {}, {}, [], []
+        return twin
+
+    def _alike(self) -> RunFold:
+        """Written out: generic copying costs more than all else that a snapshot does."""
+        twin = RunFold.__new__(RunFold)
+        twin.path, twin.ledger, twin.started = self.path, self.ledger, self.started
+        twin.starting_agent, twin.agent, twin.response_agent = self.starting_agent, self.agent, self.response_agent
+        twin.max_turns, twin.turn, twin.usage, twin.has_ended = self.max_turns, self.turn, self.usage, self.has_ended
+        twin.cancel_asked, twin.context, twin.started_by = self.cancel_asked, self.context, self.started_by
+        twin.final_output, twin.stopped, twin.origins = self.final_output, self.stopped, self.origins
+        twin.calls, twin.open_calls, twin.children = self.calls, self.open_calls, self.children
+        twin.history, twin.input_length, twin.seen_labels = self.history, self.input_length, self.seen_labels
+        twin.waiting_input, twin.has_new_input = self.waiting_input, self.has_new_input
+        twin.input_ids, twin.judged_turn, twin.input_judged = self.input_ids, self.judged_turn, self.input_judged
+        twin.tripped, twin.session, twin.session_written = self.tripped, self.session, self.session_written
+        twin.session_backlog, twin.session_total = self.session_backlog, self.session_total
+        twin.session_writing, twin.responses = self.session_writing, self.responses
+        twin.last_output, twin.delivery, twin.server_id = self.last_output, self.delivery, self.server_id
+        twin.last_response_id, twin.request, twin.outbox = self.last_response_id, self.request, self.outbox
+        twin.in_flight, twin.newest_item, twin.sent_after = self.in_flight, self.newest_item, self.sent_after
+        twin.may_be_at_work = self.may_be_at_work
         return twin
 
     @property

@@ -23,12 +23,12 @@ _HAS_A_RESULT = frozenset({"finished", "failed", "answered"})
 
 async def judge_turn(frame: Frame) -> None:
     """All calls of the turn have ended. Once, over the outputs in the model's order: is this the end?"""
-    behavior = frame.agent.tool_use_behavior
-    calls = [call for call in frame.run.calls.values() if call.server is None]  # a yes to a provider is no result
-    must_ask = frame.run.agent != frame.run.response_agent or frame.run.has_new_input
-    if behavior == "run_llm_again" or must_ask:  # a handoff took place, or somebody added something
+    run, behavior = frame.run, frame.agent.tool_use_behavior
+    must_ask = run.agent != run.response_agent or run.has_new_input  # a handoff, or somebody added something
+    if behavior == "run_llm_again" or must_ask:
         await ask_model(frame)
         return
+    calls = [call for call in run.calls.values() if call.server is None]  # a yes to a provider is no result
     if callable(behavior):
         await frame.journal.commit()
         verdict: Any = await awaited(behavior(frame.context, [_result(frame, call) for call in calls]))

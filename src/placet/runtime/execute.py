@@ -105,14 +105,19 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
         calls = [call for call in calls if call not in stale or call in passed]
     calls = await _not_held(frame, calls)
     # What people decided is compared with the tools as they are now; the others were judged by the last look.
-    await frame.look_for_tools(again=any(_is_of_server(frame, call) for call in calls if call.decision is not None))
-    jobs = [job for call in calls if (job := _job(frame, call)) is not None and await _passes_rules(frame, job)]
-    jobs = _let_the_provider_call(frame, jobs)
+    if frame.agent.mcp_servers:
+        await frame.look_for_tools(again=any(_is_of_server(frame, call) for call in calls if call.decision is not None))
+    jobs = [job for call in calls if (job := _job(frame, call)) is not None]
+    if [job for job in jobs if job.tool.tool_input_guardrails]:
+        jobs = [job for job in jobs if await _passes_rules(frame, job)]
+    if [job for job in jobs if job.call.server is not None]:
+        jobs = _let_the_provider_call(frame, jobs)
     limit = frame.config.max_tool_concurrency
     free = len(jobs) if limit is None else max(0, limit - len(frame.tasks))
     await _run_side_by_side(frame, jobs[:free])
-    frame.at_work.update(job.call.id for job in jobs[free:])
-    frame.queue.extend(jobs[free:])
+    if free < len(jobs):
+        frame.at_work.update(job.call.id for job in jobs[free:])
+        frame.queue.extend(jobs[free:])
 
 
 def _let_the_provider_call(frame: Frame, jobs: list[Job]) -> list[Job]:
@@ -157,7 +162,8 @@ async def _passes_rules(frame: Frame, job: Job) -> bool:
 async def _run_side_by_side(frame: Frame, jobs: list[Job]) -> None:
     if not jobs:
         return
-    fresh = [job.call.id for job in jobs if job.call.id not in frame.run.children]
+    children = frame.run.children
+    fresh = [job.call.id for job in jobs if job.call.id not in children]
     if fresh:  # a nested run that goes on was claimed when it began
         frame.note(CallsStarted(fresh))
         await frame.journal.commit()  # the claims are durable before the first effect
@@ -242,8 +248,9 @@ async def _run_body(frame: Frame, job: Job) -> None:
     frame.journal.require_lease()
     outcome: Outcome = "finished"
     failure: BaseException | None = None
-    if job.call.id not in frame.run.children and ctx.answers is None:  # what goes on was told of when it began
-        await _tell_of_start(frame, job, ctx)
+    all_hooks = frame.all_hooks
+    if all_hooks and job.call.id not in frame.run.children and ctx.answers is None:
+        await _tell_of_start(frame, job, ctx)  # what goes on was told of when it began
     try:
         if isinstance(job.tool, AgentTool):
             found = await run_nested(frame, job, job.tool)
@@ -277,7 +284,7 @@ async def _run_body(frame: Frame, job: Job) -> None:
     frame.note(CallEnded(job.call.id, outcome, _with_edit_note(job, output)))
     if failure is not None:
         raise failure
-    for hooks in frame.all_hooks:
+    for hooks in all_hooks:
         await frame.journal.commit()  # hooks are user code: what the tool did is safe first
         await hooks.on_tool_end(ctx, frame.agent, job.tool, output)
 
@@ -330,7 +337,7 @@ def _tripwire(job: Job, tripped: Tripped) -> ToolOutputGuardrailTripwireTriggere
 
 async def _observed(frame: Frame, job: Job, ctx: ToolContext[Any]) -> object:
     if frame.watch is None:
-        return await _invoke(job, ctx)
+        return await (job.tool.on_invoke_tool(ctx, job.arguments) if job.tool.timeout is None else _invoke(job, ctx))
     with frame.watch.around_body(job.call.id):
         return await _invoke(job, ctx)
 

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
+import msgspec
+
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
 from placet.codec import JsonObject
@@ -55,8 +57,7 @@ class ErrorHandlers(TypedDict, total=False):
     max_turns: ErrorHandler
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """A call that may run, with its tool and the arguments that run."""
 
     call: Call
@@ -67,10 +68,6 @@ class Job:
 async def awaited(value: V | Awaitable[V]) -> V:
     """What user code gave, whether it was a coroutine function or not."""
     return await value if inspect.isawaitable(value) else value
-
-
-def _never() -> bool:
-    return False
 
 
 async def _not_yet(_frame: Frame) -> None:
@@ -100,6 +97,7 @@ class Frame:
         self.context = context
         self.config = config
         self.hooks = hooks
+        self._hooks = [hooks] if hooks is not None else []
         self.feed = feed
         self.resend = resend
         """What a person said about a request that may or may not have been taken: send it again, or not."""
@@ -123,7 +121,7 @@ class Frame:
         """The tools of agents' servers, by the agent's address, as they were when this drive last looked."""
         self.is_stopping = False
         self.stop_after_turn = False
-        self.should_leave: Callable[[], bool] = _never
+        self.should_leave: Callable[[], bool] | None = None
         """Whether whoever drives wants to stop where nothing is in the air: a worker that is to end does."""
         self.was_left = False
         """The drive stopped for that, and there is more to do."""
@@ -135,12 +133,14 @@ class Frame:
     @property
     def may_leave(self) -> bool:
         """Nothing is in the air, and whoever drives wants to go."""
-        return not self.at_work and self.should_leave()
+        return self.should_leave is not None and not self.at_work and self.should_leave()
 
     @property
     def run(self) -> RunFold:
         run = self.journal.run
-        found = run if not self.path else run.find(self.path)
+        if not self.path:
+            return run
+        found = run.find(self.path)
         assert found is not None, "a frame is made for a run that is in the log"
         return found
 
@@ -180,12 +180,14 @@ class Frame:
             self.found_tools[address] = await find_tools(agent, self.context)
 
     async def enabled_tools(self, *, look_again: bool = False) -> list[Tool]:
-        await self.look_for_tools(again=look_again)
-        tools = self.agent.function_tools
-        if any(callable(tool.is_enabled) for tool in tools):
+        agent = self.agent
+        if agent.mcp_servers:
+            await self.look_for_tools(again=look_again)
+        tools = agent.function_tools
+        if [tool for tool in tools if tool.is_enabled is not True]:
             await self.journal.commit()  # rules are user code: what happened is safe before they are asked
-        own = [tool for tool in tools if tool.is_enabled is True or await self._is_enabled(tool)]
-        return own + self.found_tools.get(self.run.agent, [])
+            tools = [tool for tool in tools if await self._is_enabled(tool)]
+        return tools + self.found_tools[self.run.agent] if agent.mcp_servers else tools
 
     async def _is_enabled(self, tool: Tool) -> bool:
         rule = tool.is_enabled
@@ -205,26 +207,26 @@ class Frame:
     def all_hooks(self) -> list[RunHooks[Any]]:
         """The run's hooks and those of the agent at work."""
         own = self.agent.hooks
-        found = [self.hooks] if self.hooks is not None else []
-        return found if own is None else [*found, AsRunHooks(own)]
+        return self._hooks if own is None else [*self._hooks, AsRunHooks(own)]
 
 
 def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
-    shared = frame.context
+    shared, call = frame.context, job.call
+    public = call_id(frame.run_id, call.id)
     return ToolContext(
         shared.context,
         shared.usage,
         tool_name=job.tool.name,
-        tool_call_id=job.call.label or job.call.sent_label,
+        tool_call_id=call.label or call.sent_label,
         tool_arguments=job.arguments,
-        tool_call=job.call.item,
-        call=call_id(frame.run_id, job.call.id),
-        idempotency_key=call_id(job.call.started_in or frame.run_id, job.call.id),
-        attempt=max(1, job.call.attempts),
+        tool_call=call.item,
+        call=public,
+        idempotency_key=public if call.started_in is None else call_id(call.started_in, call.id),
+        attempt=call.attempts or 1,
         agent=frame.agent,
         ledger=shared._ledger,
         run_ids=shared._run_ids,
         clock=shared._clock,
-        answers=job.call.answers,
-        asked_state=job.call.asked_state,
+        answers=call.answers,
+        asked_state=call.asked_state,
     )

@@ -37,17 +37,20 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
         calls = await _set_handoffs_aside(frame, calls)
     enabled = {tool.name: tool for tool in await frame.enabled_tools()}
     tools = [enabled.get(call.name) if call.server is None else frame.tool_of(call) for call in calls]
-    if any(tool is not None and _asks_code(tool) for tool in tools):
+    if [tool for tool in tools if tool is not None and _asks_code(tool)]:
         await frame.journal.commit()  # rules are user code: the response is safe before they are asked
         verdicts = await asyncio.gather(*(_judge(frame, call, tool) for call, tool in zip(calls, tools, strict=True)))
     else:
         verdicts = [_judge_plainly(frame, call, tool) for call, tool in zip(calls, tools, strict=True)]
-    verdicts = [await _by_rules(frame, *each) for each in zip(calls, tools, verdicts, strict=True)]
-    allowed = [call.id for call, verdict in zip(calls, verdicts, strict=True) if isinstance(verdict, Free)]
+    if [tool for tool in tools if tool is not None and tool.tool_input_guardrails]:
+        verdicts = [await _by_rules(frame, *each) for each in zip(calls, tools, verdicts, strict=True)]
+    allowed = [call.id for call, verdict in zip(calls, verdicts, strict=True) if type(verdict) is Free]
     if allowed:
         frame.note(CallsAllowed(allowed))
         frame.judged.update(allowed)
-    held = [call for call, verdict in zip(calls, verdicts, strict=True) if isinstance(verdict, Ask)]
+    if len(allowed) == len(calls):
+        return
+    held = [call for call, verdict in zip(calls, verdicts, strict=True) if type(verdict) is Ask]
     for call, tool, verdict in zip(calls, tools, verdicts, strict=True):
         if isinstance(verdict, Ask):
             assert tool is not None, "nobody is asked about a tool that does not exist"
@@ -273,8 +276,6 @@ def expire_questions(frame: Frame) -> None:
 async def absorb_decisions(frame: Frame) -> None:
     """Append what people said since the last look: on the context of the running run, or by hand before it began."""
     root = frame.journal.run
-    if not root.ledger.has_staged():
-        return
     facts = facts_to_append(root, root.ledger.staged())
     frame.journal.note_all(facts)
     if any(isinstance(fact, GrantMade) for fact in facts):

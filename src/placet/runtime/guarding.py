@@ -32,9 +32,10 @@ V = TypeVar("V")
 
 def input_guardrails(frame: Frame) -> list[InputGuardrail]:
     """Those that still have to speak: of the agent with which the run began, and of the configuration."""
-    if frame.run.input_judged:
+    run = frame.run
+    if run.input_judged:
         return []
-    own = frame.graph.at(frame.run.starting_agent).input_guardrails
+    own = frame.graph.at(run.starting_agent).input_guardrails
     return [*own, *frame.config.input_guardrails] if not frame.path else list(own)
 
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from placet.clock import Clock
 from placet.core.deciding import facts_to_append
-from placet.core.fold import apply, fold
+from placet.core.fold import apply, fold_records
 from placet.core.log import Line, Log, read_lines, tells_nothing
 from placet.core.snapshot import UnusableFold, restore
 from placet.core.state import RunFold
@@ -255,8 +255,7 @@ def fold_log(log: Log) -> RunFold:
     if records and tells_nothing(records[0]):
         raise RunFinished(f"Run {log.run_id} has ended, and its data was erased: nothing of it is left to show.")
     run = RunFold() if log.base is None else restore(log.base)
-    for record in records:
-        fold(record.facts, into=run)
+    fold_records(records, run)
     return run
 
 

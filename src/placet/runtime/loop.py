@@ -50,8 +50,10 @@ async def drive(frame: Frame) -> None:
         try:
             if not is_begun:
                 is_begun = await begin(frame)
-            await absorb_decisions(frame)
-            _raise_failures(frame)
+            if frame.run.ledger.has_staged():
+                await absorb_decisions(frame)
+            if frame.failures and not frame.at_work:  # a body's error, once its siblings are done and recorded
+                raise frame.failures[0]
             is_over = await take(next_step(frame.run, frame.at_work, frame.set_aside), frame)
         except Overtaken:  # somebody decided something in between: look again
             continue
@@ -75,7 +77,8 @@ async def take(step: Step, frame: Frame) -> bool:
             frame.was_left = True
             return True
         case AdvanceCalls(runnable, concludable):
-            await conclude_calls(frame, concludable)
+            if concludable:
+                await conclude_calls(frame, concludable)
             await start_calls(frame, runnable)
         case AwaitBodies():
             await await_bodies(frame)
@@ -103,12 +106,6 @@ async def take(step: Step, frame: Frame) -> bool:
         case never:
             assert_never(never)
     return False
-
-
-def _raise_failures(frame: Frame) -> None:
-    """A body's or a hook's error ends the drive, but not before its siblings are done and recorded."""
-    if frame.failures and not frame.at_work:
-        raise frame.failures[0]
 
 
 async def drive_safely(frame: Frame) -> None:

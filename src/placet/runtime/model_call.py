@@ -4,7 +4,9 @@ request."""
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import replace
+from types import CoroutineType
 from typing import Any
 
 import msgspec
@@ -31,7 +33,9 @@ from placet.events import (
     ResponseUnusable,
     Usage,
 )
+from placet.hosted_tools import HostedTool
 from placet.items import ModelResponse, final_text, refusal_of
+from placet.model_settings import ModelSettings
 from placet.ports import Model, ModelRequest, RawEvent, Reconciled, ToolSpec
 from placet.run_config import CallModelData, ModelInputData
 from placet.run_state import as_input
@@ -55,8 +59,8 @@ async def ask_model(frame: Frame) -> None:
     model = frame.model  # before anything is written: a missing model is no lost request
     _check_who_keeps_the_history(frame, model)
     await write_session(frame)
-    request = await _prepare(frame)
-    judging = await start_judging_input(frame)
+    request = await _prepare(frame, model)
+    judging = await start_judging_input(frame) if not run.input_judged else None
     try:
         response = await _answer(frame, model, request, judging)
     except InputTripped as trip:
@@ -87,7 +91,8 @@ async def _answer(frame: Frame, model: Model, request: ModelRequest, judging: Ju
         frame.note(RequestSent(request.after))
         await frame.journal.commit()
         try:
-            return await unless_tripped(judging, _send(frame, model, request))
+            sending = _send(frame, model, request)
+            return await (sending if judging is None else unless_tripped(judging, sending))
         except InputTripped:
             raise
         except Exception as error:
@@ -123,31 +128,34 @@ def _note_failure(frame: Frame, error: Exception) -> bool:
     return not is_refused
 
 
-async def _prepare(frame: Frame) -> ModelRequest:
+async def _prepare(frame: Frame, model: Model) -> ModelRequest:
     agent = frame.agent
-    if callable(agent.instructions) or frame.all_hooks:
+    instructions, all_hooks = agent.instructions, frame.all_hooks
+    if callable(instructions) or all_hooks:
         await frame.journal.commit()  # user code may take for ever: what happened is safe first
-    instructions = agent.instructions
     prompt = await awaited(instructions(frame.context, agent)) if callable(instructions) else instructions
     tools = [
         ToolSpec(t.name, t.description, t.params_json_schema, t.strict_json_schema)
         for t in await frame.enabled_tools(look_again=True)
     ]
-    tools += [
-        ToolSpec(each.tool_name, each.tool_description, each.input_json_schema)
-        for each in agent.all_handoffs
-        if await each.is_on(frame.context, agent)
-    ]
-    items, prompt, out = await _filtered(frame, prompt)
-    for hooks in frame.all_hooks:
+    if agent.handoffs:
+        tools += [
+            ToolSpec(each.tool_name, each.tool_description, each.input_json_schema)
+            for each in agent.all_handoffs
+            if await each.is_on(frame.context, agent)
+        ]
+    out = outgoing(frame.run)
+    items = out.items
+    if frame.config.call_model_input_filter is not None:
+        items, prompt = await _filtered(frame, out, prompt)
+    for hooks in all_hooks:
         await hooks.on_llm_start(frame.context, agent, prompt, items)
-    if not getattr(frame.model, "leaves_input_alone", False):
+    if not getattr(model, "leaves_input_alone", False):
         items = msgspec.json.decode(encode(items))  # a foreign model may change what it is given: a quick deep copy
     settings = agent.model_settings.resolve(frame.config.model_settings)
     hosted = agent.hosted_tools
-    wanted = [part for tool in hosted for part in tool.include]
-    if wanted:
-        settings = replace(settings, response_include=[*(settings.response_include or ()), *wanted])
+    if hosted:
+        settings = _with_includes(settings, hosted)
     if settings.tool_choice is not None and _must_be_free_to_answer(frame):
         settings = replace(settings, tool_choice=None)
     return ModelRequest(
@@ -158,9 +166,15 @@ async def _prepare(frame: Frame) -> ModelRequest:
         output_schema=output_schema(agent.output_type),
         previous_response_id=out.previous_response_id,
         conversation_id=out.conversation_id,
-        hosted_tools=[tool.declaration for tool in hosted],
+        hosted_tools=[tool.declaration for tool in hosted] if hosted else (),
         after=None if out.conversation_id is None else await _newest_item(frame, out.conversation_id),
     )
+
+
+def _with_includes(settings: ModelSettings, hosted: Sequence[HostedTool]) -> ModelSettings:
+    """The settings, asking also for what the hosted tools want to be told."""
+    wanted = [part for tool in hosted for part in tool.include]
+    return replace(settings, response_include=[*(settings.response_include or ()), *wanted]) if wanted else settings
 
 
 def _must_be_free_to_answer(frame: Frame) -> bool:
@@ -168,12 +182,10 @@ def _must_be_free_to_answer(frame: Frame) -> bool:
     return frame.agent.reset_tool_choice and bool(frame.run.calls)
 
 
-async def _filtered(frame: Frame, prompt: str | None) -> tuple[list[JsonObject], str | None, Outgoing]:
+async def _filtered(frame: Frame, out: Outgoing, prompt: str | None) -> tuple[list[JsonObject], str | None]:
     """What goes out, after the configuration's filter. Where the server keeps the history, outputs stay in."""
-    out = outgoing(frame.run)
     chosen = frame.config.call_model_input_filter
-    if chosen is None:
-        return out.items, prompt, out
+    assert chosen is not None
     await frame.journal.commit()
     given = CallModelData(ModelInputData(list(out.items), prompt), frame.agent, frame.context.context)
     kept: object = await awaited(chosen(given))
@@ -182,19 +194,19 @@ async def _filtered(frame: Frame, prompt: str | None) -> tuple[list[JsonObject],
     items = as_input(kept.input)
     assert isinstance(items, list)
     if frame.run.delivery == "own":
-        return paired(items), kept.instructions, out
+        return paired(items), kept.instructions
     missing = output_labels(out.items) - output_labels(items)
     if missing:
         raise UserError(
             f"call_model_input_filter left out the output of {sorted(missing)}, which the server waits for."
         )
-    return items, kept.instructions, out
+    return items, kept.instructions
 
 
 async def _send(frame: Frame, model: Model, request: ModelRequest) -> Any:
     if frame.feed is None or not hasattr(model, "stream_response"):
         asked: object = model.get_response(request)
-        if not inspect.isawaitable(asked):
+        if not isinstance(asked, CoroutineType) and not inspect.isawaitable(asked):
             raise UserError(f"{type(model).__name__}.get_response must be `async def`.")
         return await asked
     response: Any = _NOTHING  # Any: a foreign model may give anything; `_as_output` looks at it
@@ -222,14 +234,16 @@ async def _receive(frame: Frame, response: ModelResponse) -> None:
         frame.note(ResponseUnusable(_response_id(response), problem, usage, _request_id(response)))
         raise _useless(output, problem)
     frame.note(ResponseReceived(_response_id(response), output, response.usage, _request_id(response)))
-    if frame.all_hooks:
+    all_hooks = frame.all_hooks
+    if all_hooks:
         await frame.journal.commit()
-        for hooks in frame.all_hooks:
+        for hooks in all_hooks:
             await hooks.on_llm_end(frame.context, frame.agent, response)
 
 
 def _is_countable(usage: Usage) -> bool:
-    return all(isinstance(figure, int) for figure in msgspec.structs.astuple(usage))
+    kinds = set(map(type, msgspec.structs.astuple(usage)))
+    return kinds == {int} or all(issubclass(kind, int) for kind in kinds)
 
 
 def _useless(output: list[JsonObject], problem: str) -> ModelBehaviorError:

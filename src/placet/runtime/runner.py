@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 import msgspec
@@ -85,8 +83,7 @@ class RunOptions(TypedDict, total=False):
     """Settles a `DeliveryUnknown`: True, the request was not taken and is sent again; False, it was taken."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller of the Runner wants."""
 
     agent: Agent[Any]
@@ -264,8 +261,10 @@ class _Tenure:
         self._lease: Lease | None = lease
 
     async def end_at(self, length: int) -> bool:
+        """Whether the run could be given back here; not if the log has grown. Cancelled in between, `end` gives it
+        back."""
         assert self._lease is not None
-        if not await asyncio.shield(self._store.release(self._lease, length)):
+        if not await self._store.release(self._lease, length):
             return False
         self._lease = None
         return True
@@ -345,7 +344,7 @@ async def _behind_waiting(order: Order, run_id: str) -> Order:
         AgentGraph(order.agent), stored.log, fold_log(stored.log), order.context, order.config.clock
     )
     state.add_input(_input_of(order))
-    return dataclasses.replace(order, input=state, behind_waiting=mode)
+    return msgspec.structs.replace(order, input=state, behind_waiting=mode)
 
 
 def _input_of(order: Order) -> str | list[JsonObject]:
@@ -369,8 +368,7 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
     frame = Frame(journal, ROOT, graph, wrapper, order.config, order.hooks, None, order.resend, by_hand, order.session)
     frame.error_handlers = order.error_handlers or {}
     frame.drive = drive_safely
-    if order.should_leave is not None:
-        frame.should_leave = order.should_leave
+    frame.should_leave = order.should_leave
     check_handoffs(frame)
     return frame
 

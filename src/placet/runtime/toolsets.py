@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Any
 
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
 from placet.context import RunContextWrapper
+from placet.ports import Toolset
 from placet.tool import Tool
 
 
-@asynccontextmanager
-async def servers_in_use(graph: AgentGraph) -> AsyncIterator[None]:
+def servers_in_use(graph: AgentGraph) -> AbstractAsyncContextManager[None]:
     """While this is entered, what the servers of these agents hold open stays open."""
     servers = {id(server): server for agent in graph.agents() for server in agent.mcp_servers}
+    return _in_use(list(servers.values())) if servers else nullcontext()
+
+
+@asynccontextmanager
+async def _in_use(servers: Sequence[Toolset[Tool]]) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
-        for server in servers.values():
+        for server in servers:
             await stack.enter_async_context(server.in_use())
         yield
 

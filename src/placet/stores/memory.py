@@ -137,19 +137,16 @@ class MemoryStore:
 
     def _keep_standing_grants(self, line: Line) -> None:
         for fact in line.facts:
-            bare = fact.fact if isinstance(fact, InChild) else fact
-            if isinstance(bare, GrantMade) and bare.scope == "agent":
+            bare = fact.fact if type(fact) is InChild else fact
+            if type(bare) is GrantMade and bare.scope == "agent":
                 self._grants[bare.id] = bare
-            elif isinstance(bare, GrantRevoked):
+            elif type(bare) is GrantRevoked:
                 self._grants.pop(bare.id, None)
 
     def _remember_end(self, log: Log, run: RunFold) -> None:
         """Keep the outline, and of the newest ended runs the log too: who asks again gets the whole result."""
-        outline = run.copy()
-        outline.history, outline.outbox, outline.seen_labels, outline.calls, outline.children = [], [], set(), {}, {}
-        outline.last_output = []
         self._forget(log.run_id)
-        self._ended[log.run_id] = StoredRun(len(log), log.head, log, outline)
+        self._ended[log.run_id] = StoredRun(len(log), log.head, log, run.outline())
         self._ended_logs[log.run_id] = None
         while len(self._ended_logs) > self._max_ended_logs:
             oldest, _ = self._ended_logs.popitem(last=False)
@@ -163,8 +160,8 @@ class MemoryStore:
 
     def _forget(self, run_id: str) -> None:
         self._waiting.pop(run_id, None)
-        for session in [session for session, waiting in self._sessions.items() if waiting == run_id]:
-            del self._sessions[session]
+        if self._sessions:
+            self._sessions = {session: waiting for session, waiting in self._sessions.items() if waiting != run_id}
         self._bytes -= self._sizes.pop(run_id, 0)
 
     def _shrink(self) -> None:
