@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from itertools import cycle
+from itertools import cycle, pairwise
 
 from bench.results import Results
-from bench.table import FIRST, shown
+from bench.table import ordered, shown
 from bench.work import Unit, Work
 
-WIDTH, HEIGHT = 720, 380
-LEFT, RIGHT, TOP, BOTTOM = 84, 150, 52, 56
+WIDTH, HEIGHT = 760, 420
+LEFT, RIGHT, TOP, BOTTOM = 76, 196, 52, 56
+LINE = 17
+"""What a line of text needs, from the one above."""
 COLOURS = ("#1d4ed8", "#6b7280", "#b45309", "#047857", "#9d174d")
-"""The first is Placet's; the background is white in light and in dark pages alike."""
+"""Placet's, the limit's, the peers'; the background is white in light and in dark pages alike."""
 
 FONT = 'font-family="system-ui, sans-serif" font-size="13"'
 
@@ -29,8 +31,7 @@ def plot(work: Work, results: Results) -> str:
     for size in work.sizes:
         for name, value in results.of(work, size, figure).items():
             lines.setdefault(name, []).append((size, value))
-    ordered = dict(sorted(lines.items(), key=lambda each: (each[0] != FIRST, each[0])))
-    return draw(work.plot.title, work.plot.x_axis, figure.unit, ordered)
+    return draw(work.plot.title, work.plot.x_axis, figure.unit, {name: lines[name] for name in ordered(lines)})
 
 
 class _Axis:
@@ -55,16 +56,37 @@ def draw(title: str, x_axis: str, unit: Unit, lines: Mapping[str, Points]) -> st
         f"<title>{escape(title)}</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="#ffffff"/>',
         _text(LEFT, 28, title, "start", 'font-size="16" font-weight="600"'),
-        *(_level(up(tick), shown(tick, unit)) for tick in ticks),
+        *(_level(up(tick), _readable(tick, unit).replace(".00 ", " ").replace(".0 ", " ")) for tick in ticks),
         *(_text(across(size), HEIGHT - BOTTOM + 20, f"{size:,.0f}", "middle") for size in sizes),
         _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, x_axis, "middle"),
-        *(
-            _line(name, points, colour, across, up, unit)
-            for (name, points), colour in zip(lines.items(), cycle(COLOURS), strict=False)
-        ),
-        "</svg>",
     ]
-    return "\n".join(parts) + "\n"
+    ends = _spread([up(points[-1][1]) for points in lines.values()])
+    for (name, points), end, colour in zip(lines.items(), ends, cycle(COLOURS), strict=False):
+        parts.append(_line([(across(x), up(y)) for x, y in points], end, colour))
+        label = f"{name}, {_readable(points[-1][1], unit)}"
+        parts.append(_text(WIDTH - RIGHT + 22, end + 4, label, "start", f'fill="{colour}" font-weight="600"'))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _readable(value: float, unit: Unit) -> str:
+    """A duration in the unit in which it is a small number: a picture shows microseconds and seconds at once."""
+    if unit in ("µs", "ms"):
+        return shown(value, "µs" if value < 0.99e-3 else "ms" if value < 0.99 else "s")
+    return shown(value, unit)
+
+
+def _spread(places: Sequence[float]) -> list[float]:
+    """The heights of labels: as near to their lines as they can be without lying on one another."""
+    found = list(places)
+    order = sorted(range(len(places)), key=lambda at: places[at])
+    for above, below in pairwise(order):
+        found[below] = max(found[below], found[above] + LINE)
+    too_low = found[order[-1]] - (HEIGHT - BOTTOM) if order else 0
+    if too_low > 0:
+        found[order[-1]] -= too_low
+        for above, below in pairwise(reversed(order)):
+            found[below] = min(found[below], found[above] - LINE)
+    return found
 
 
 def _decades(values: Sequence[float]) -> list[float]:
@@ -78,14 +100,13 @@ def _level(y: float, label: str) -> str:
     return rule + _text(LEFT - 10, y + 4, label, "end")
 
 
-def _line(name: str, points: Points, colour: str, across: _Axis, up: _Axis, unit: Unit) -> str:
-    places = [(across(x), up(y)) for x, y in points]
+def _line(places: Sequence[tuple[float, float]], end: float, colour: str) -> str:
+    """The line with its points, and a thin one from its end to where its label stands."""
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>' for x, y in places)
-    label = f"{name}, {shown(points[-1][1], unit)}"
-    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>{dots}' + _text(
-        places[-1][0] + 10, places[-1][1] + 4, label, "start", f'fill="{colour}" font-weight="600"'
-    )
+    x, y = places[-1]
+    lead = f'<path d="M{x + 5:.1f},{y:.1f} L{WIDTH - RIGHT + 18},{end:.1f}" stroke="{colour}" stroke-opacity="0.5"/>'
+    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>{dots}{lead}'
 
 
 def _text(x: float, y: float, text: str, anchor: str, more: str = "") -> str:

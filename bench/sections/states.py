@@ -28,9 +28,9 @@ WORKS = [
         title="a run paused after {size} turns",
         run=long_run,
         figures=(
-            w.Figure("serialize", "serialize", "ms"),
-            w.Figure("load", "load", "ms"),
-            w.Figure("size", "size", "kB"),
+            w.Figure("serialize", "serialize", "ms", targets={1000: 20}),
+            w.Figure("load", "load", "ms", targets={1000: 8}),
+            w.Figure("size", "size", "kB", targets={1000: 2}),
         ),
         sizes=(1000,),
         quick=4,
