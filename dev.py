@@ -222,8 +222,14 @@ def set_up_apart(place: Path, lock_file: Path, what: str) -> None:
     if it is that already."""
     stamp = place / "stamp"
     wanted = hashlib.sha256(f"{sys.version} {ROOT}".encode() + lock_file.read_bytes()).hexdigest()
+
+    def is_there() -> bool:
+        return stamp.exists() and stamp.read_text() == wanted
+
+    if is_there():  # nobody waits for what somebody else sets up just now
+        return
     with only_one_at_a_time():
-        if stamp.exists() and stamp.read_text() == wanted:
+        if is_there():
             return
         uv = bootstrap_uv()
         say(f"setting up: {what}")

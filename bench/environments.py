@@ -19,9 +19,10 @@ class NoEnvironment(Exception):
 
 def set_up(peers: Iterable[Contender], places: Path = PLACES, locks: Path = LOCKS) -> None:
     for peer in peers:
-        lock_file = locks / f"{peer.name}.lock"
+        assert peer.lock is not None
+        lock_file = locks / f"{peer.lock}.lock"
         try:
-            dev.set_up_apart(places / peer.name, lock_file, f"{peer.name}, for the benchmark")
+            dev.set_up_apart(places / peer.lock, lock_file, f"{peer.lock}, for the benchmark")
         except (dev.Stop, OSError) as error:
             raise NoEnvironment(
                 f"the environment of {peer.name} could not be made of {lock_file.name}: {error} "

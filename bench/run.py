@@ -18,7 +18,7 @@ from pathlib import Path
 if __name__ == "__main__":  # as a script, only the folder of this file is searched
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from bench.contenders import CONTENDERS, LIMIT, PEERS, PLACET
+from bench.contenders import CONTENDERS, LIMIT, PEERS, PLACET, VARIANTS
 from bench.environments import NoEnvironment, set_up
 from bench.measuring import ContenderFailed, measure, try_out
 from bench.plots import plot
@@ -64,8 +64,8 @@ def main(arguments: Sequence[str], contenders: Sequence[Contender] | None = None
 
 
 def _with_peers(names: Sequence[str] | None) -> list[Contender]:
-    """Placet, the limit and these peers (None: all of them), whose environments are made if they are not there."""
-    peers = [peer for peer in PEERS if names is None or peer.name in names]
+    """Placet, the limit and these peers, whose environments are made if they are not there."""
+    peers = PEERS if names is None else [peer for peer in (*PEERS, *VARIANTS) if peer.name in names]
     set_up(peers)
     return [*CONTENDERS, *peers]
 
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="do every work once, very small: do all of them work?")
     parser.add_argument("--rounds", metavar="N", type=int, default=5, help="how often each is measured (default: 5)")
     beside = parser.add_mutually_exclusive_group()
-    names = [peer.name for peer in PEERS]
+    names = [peer.name for peer in (*PEERS, *VARIANTS)]
     beside.add_argument(
         "--peers", metavar="NAME", action="append", choices=names, help=f"beside this peer only: {', '.join(names)}"
     )

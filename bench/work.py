@@ -117,6 +117,8 @@ class Contender:
     name: str
     python: str
     module: str
+    lock: str | None = None
+    """The lock of its environment, in bench/peers; without one it runs in Placet's."""
 
 
 @dataclass(frozen=True, slots=True)

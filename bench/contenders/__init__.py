@@ -13,10 +13,14 @@ CONTENDERS = (PLACET, LIMIT)
 """Those that run in Placet's own environment."""
 
 
-def _peer(name: str) -> Contender:
-    python = ROOT / ".dev" / "bench" / name / "bin" / "python"
-    return Contender(name, str(python), f"bench.contenders.on_{name.replace('-', '_')}")
+def _peer(name: str, lock: str | None = None) -> Contender:
+    lock = lock or name
+    python = ROOT / ".dev" / "bench" / lock / "bin" / "python"
+    return Contender(name, str(python), f"bench.contenders.on_{name.replace('-', '_')}", lock)
 
 
 PEERS = tuple(map(_peer, ("openai-agents", "pydantic-ai", "langgraph")))
 """Other runtimes, each of the lock bench/peers/NAME.lock; `bench.environments` makes their environments."""
+
+VARIANTS = (_peer("langgraph-exit", lock="langgraph"),)
+"""The same in another configuration, measured when they are asked for by name."""

@@ -22,11 +22,14 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, GraphOutput, interrupt
+from langgraph.types import Command, Durability, GraphOutput, interrupt
 
 from bench.work import FREE, GATED, Effects, Item, Script
 
 IMPORT = "langgraph.graph, langgraph.checkpoint.memory, langgraph.types"
+
+durability: Durability | None = None
+"""The library's own choice: a checkpoint after every step. on_langgraph_exit makes another one."""
 
 _threads = count()
 
@@ -147,8 +150,7 @@ async def run(agent: GraphAgent, text: str) -> Handle:
 
 
 async def _go_on(agent: GraphAgent, given: Any, thread: dict[str, Any]) -> Handle:
-    # A checkpoint when the graph stops, as often as the other contenders write; by default there is one at each step.
-    return Handle(agent, thread, await agent.graph.ainvoke(given, thread, durability="exit", version="v2"))
+    return Handle(agent, thread, await agent.graph.ainvoke(given, thread, durability=durability, version="v2"))
 
 
 def output(handle: Handle) -> str | None:
@@ -190,6 +192,6 @@ async def resume(agent: GraphAgent, state: Paused) -> Handle:
 async def stream(agent: GraphAgent, text: str) -> int:
     arrived = 0
     given = {"messages": [HumanMessage(text)]}
-    async for _ in agent.graph.astream(given, _new_thread(), stream_mode="custom", durability="exit"):
+    async for _ in agent.graph.astream(given, _new_thread(), stream_mode="custom", durability=durability):
         arrived += 1
     return arrived

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bench import environments, measuring, run, worker
-from bench.contenders import PEERS
+from bench.contenders import PEERS, VARIANTS
 from bench.environments import LOCKS, NoEnvironment
 from bench.measuring import measure, try_out
 from bench.plots import draw
@@ -65,9 +65,20 @@ def test_a_peer_does_every_work_right_in_an_environment_of_its_own(peer: Contend
     done = {key.split(":")[0] for key, row in found.values.items() if peer.name in row}
     same = {work.name for work in WORKS if work.otherwise}
     assert done == {work.name for work in WORKS} - CANNOT[peer.name] - same
-    locked = re.search(rf"^{peer.name}(?:-slim)?==(\S+)", (LOCKS / f"{peer.name}.lock").read_text(), re.MULTILINE)
-    assert locked is not None
-    assert found.versions[peer.name][peer.name] == locked[1]
+    pinned = re.search(rf"^{peer.lock}(?:-slim)?==(\S+)", (LOCKS / f"{peer.lock}.lock").read_text(), re.MULTILINE)
+    assert pinned is not None
+    assert found.versions[peer.name][peer.lock] == pinned[1]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_a_variant_runs_in_the_environment_of_its_peer(variant: Contender) -> None:
+    environments.set_up([variant])
+
+    found = try_out([variant], [work for work in WORKS if work.name in ("turn", "cycle", "stream")])
+
+    assert variant.name not in {file.stem for file in LOCKS.glob("*.lock")}
+    assert [key.split(":")[0] for key in found.values] == ["turn", "cycle", "stream"]
 
 
 @pytest.mark.timeout(300)
@@ -112,7 +123,7 @@ def packages(place: Path) -> set[str]:
 
 @pytest.mark.timeout(120)
 def test_an_environment_is_made_once_and_made_anew_when_its_lock_changes(tmp_path: Path) -> None:
-    peer = Contender("small", "", "")
+    peer = Contender("small", "", "", lock="small")
     lock, place = tmp_path / "small.lock", tmp_path / "places" / "small"
 
     lock.write_text(locked("idna"))
@@ -140,7 +151,7 @@ def test_an_environment_that_cannot_be_made_is_a_sentence_that_names_it_and_says
     (tmp_path / "small.lock").write_text("idna==3.20 --hash=sha256:" + "0" * 64 + "\n")
 
     with pytest.raises(NoEnvironment) as refused:
-        environments.set_up([Contender("small", "", "")], tmp_path / "places", tmp_path)
+        environments.set_up([Contender("small", "", "", lock="small")], tmp_path / "places", tmp_path)
 
     assert str(refused.value).startswith(
         "the environment of small could not be made of small.lock: the locked packages"
