@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from itertools import cycle, pairwise
+from itertools import pairwise
 
 from bench.results import Results
-from bench.table import ordered, shown
+from bench.table import KNOWN, ordered, shown
 from bench.work import Unit, Work
 
-WIDTH, HEIGHT = 760, 420
-LEFT, RIGHT, TOP, BOTTOM = 76, 196, 52, 56
+WIDTH, HEIGHT = 780, 420
+LEFT, RIGHT, TOP, BOTTOM = 76, 214, 52, 56
 LINE = 17
 """What a line of text needs, from the one above."""
-COLOURS = ("#1d4ed8", "#6b7280", "#b45309", "#047857", "#9d174d")
-"""Placet's, the limit's, the peers'; the background is white in light and in dark pages alike."""
+COLOURS = ("#1d4ed8", "#6b7280", "#047857", "#9d174d", "#b45309", "#7c3aed")
+"""In the order of KNOWN, so that each has its own in all pictures; the background is white in dark pages too."""
 
 FONT = 'font-family="system-ui, sans-serif" font-size="13"'
 
 Points = list[tuple[float, float]]
+Place = tuple[float, float]
 
 
 def plot(work: Work, results: Results) -> str:
@@ -51,21 +52,31 @@ def draw(title: str, x_axis: str, unit: Unit, lines: Mapping[str, Points]) -> st
     ticks = _decades([y for points in lines.values() for _, y in points])
     across = _Axis(sizes[0], sizes[-1], LEFT, WIDTH - RIGHT)
     up = _Axis(ticks[0], ticks[-1], HEIGHT - BOTTOM, TOP)
+    places = {name: [(across(x), up(y)) for x, y in points] for name, points in lines.items()}
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" {FONT}>',
         f"<title>{escape(title)}</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="#ffffff"/>',
         _text(LEFT, 28, title, "start", 'font-size="16" font-weight="600"'),
-        *(_level(up(tick), _readable(tick, unit).replace(".00 ", " ").replace(".0 ", " ")) for tick in ticks),
+        *(_level(up(tick), _tick(tick, unit)) for tick in ticks),
         *(_text(across(size), HEIGHT - BOTTOM + 20, f"{size:,.0f}", "middle") for size in sizes),
         _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, x_axis, "middle"),
+        *_lines(places, {name: f"{name}, {_readable(points[-1][1], unit)}" for name, points in lines.items()}),
+        "</svg>",
     ]
-    ends = _spread([up(points[-1][1]) for points in lines.values()])
-    for (name, points), end, colour in zip(lines.items(), ends, cycle(COLOURS), strict=False):
-        parts.append(_line([(across(x), up(y)) for x, y in points], end, colour))
-        label = f"{name}, {_readable(points[-1][1], unit)}"
-        parts.append(_text(WIDTH - RIGHT + 22, end + 4, label, "start", f'fill="{colour}" font-weight="600"'))
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return "\n".join(parts) + "\n"
+
+
+def _lines(places: Mapping[str, Sequence[Place]], labels: Mapping[str, str]) -> Iterator[str]:
+    """Each line with its label: beside the picture, or where a line ends that does not reach so far."""
+    edge = WIDTH - RIGHT
+    at_edge = {name: points[-1][1] for name, points in places.items() if points[-1][0] >= edge}
+    heights = dict(zip(at_edge, _spread(list(at_edge.values())), strict=True))
+    for number, (name, points) in enumerate(places.items()):
+        colour = COLOURS[(KNOWN.index(name) if name in KNOWN else number) % len(COLOURS)]
+        x, y = (edge + 20, heights[name]) if name in heights else (points[-1][0] + 10, points[-1][1])
+        yield _line(points, (x, y), colour)
+        yield _text(x + 2, y + 4, labels[name], "start", f'fill="{colour}" font-weight="600"')
 
 
 def _readable(value: float, unit: Unit) -> str:
@@ -73,6 +84,11 @@ def _readable(value: float, unit: Unit) -> str:
     if unit in ("µs", "ms"):
         return shown(value, "µs" if value < 0.99e-3 else "ms" if value < 0.99 else "s")
     return shown(value, unit)
+
+
+def _tick(value: float, unit: Unit) -> str:
+    number, _, its_unit = _readable(value, unit).partition(" ")
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {its_unit}"
 
 
 def _spread(places: Sequence[float]) -> list[float]:
@@ -100,12 +116,12 @@ def _level(y: float, label: str) -> str:
     return rule + _text(LEFT - 10, y + 4, label, "end")
 
 
-def _line(places: Sequence[tuple[float, float]], end: float, colour: str) -> str:
+def _line(places: Sequence[Place], label_at: Place, colour: str) -> str:
     """The line with its points, and a thin one from its end to where its label stands."""
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>' for x, y in places)
-    x, y = places[-1]
-    lead = f'<path d="M{x + 5:.1f},{y:.1f} L{WIDTH - RIGHT + 18},{end:.1f}" stroke="{colour}" stroke-opacity="0.5"/>'
+    (x, y), (to_x, to_y) = places[-1], label_at
+    lead = f'<path d="M{x + 5:.1f},{y:.1f} L{to_x - 2:.1f},{to_y:.1f}" stroke="{colour}" stroke-opacity="0.5"/>'
     return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>{dots}{lead}'
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from bench.contenders import LIMIT, PLACET
+from bench.contenders import LIMIT, PEERS, PLACET, VARIANTS
 from bench.results import Results
 from bench.targets import Verdict, ahead, of_figure, of_growth
 from bench.work import Figure, Unit, Work
 
+KNOWN = [each.name for each in (PLACET, LIMIT, *PEERS, *VARIANTS)]
 Row = list[str]
 NOTHING = "–"
 
@@ -28,8 +29,7 @@ def rows(results: Results, works: Sequence[Work]) -> list[Row]:
 
 def ordered(names: Iterable[str]) -> list[str]:
     """Placet, the limit, the peers."""
-    first = (PLACET.name, LIMIT.name)
-    return sorted(names, key=lambda name: (first.index(name) if name in first else len(first), name))
+    return sorted(names, key=lambda name: (KNOWN.index(name) if name in KNOWN else len(KNOWN), name))
 
 
 def _has_peers(names: Sequence[str]) -> bool:

@@ -326,6 +326,9 @@ def test_the_docs_are_written_beside_all_peers_only(option: str, capsys: pytest.
 # -- pictures ---------------------------------------------------------------------------------------------------------
 
 
+POINTS = [(1.0, 1e-3), (10.0, 1e-3)]
+
+
 def test_labels_of_lines_that_end_together_do_not_lie_on_one_another() -> None:
     lines = {f"line {number}": [(1.0, 1e-3), (10.0, 1e-3 + number * 1e-6)] for number in range(5)}
 
@@ -334,6 +337,28 @@ def test_labels_of_lines_that_end_together_do_not_lie_on_one_another() -> None:
     heights = sorted(float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>line \d, ', picture))
     assert len(heights) == 5
     assert min(below - above for above, below in pairwise(heights)) >= 15
+
+
+def test_a_line_that_does_not_reach_the_largest_size_has_its_label_where_it_ends() -> None:
+    lines = {"far": [(1.0, 1e-3), (10.0, 1e-3), (100.0, 1e-3)], "near": [(1.0, 1e-4), (10.0, 1e-4)]}
+
+    picture = draw("Two", "size", "ms", lines)
+
+    ends = {name: float(x) for x, name in re.findall(r'<text x="([\d.]+)"[^>]*>(far|near), ', picture)}
+    last_points = re.findall(r'cx="([\d.]+)"', picture)
+    assert 0 < ends["near"] - float(last_points[-1]) < 20
+    assert ends["far"] > ends["near"] + 100
+
+
+def test_a_contender_has_the_same_colour_in_every_picture() -> None:
+    def colour(*names: str) -> str:
+        found = re.search(
+            r'fill="(#\w+)" font-weight="600">langgraph', draw("", "", "ms", dict.fromkeys(names, POINTS))
+        )
+        assert found is not None
+        return found[1]
+
+    assert colour("placet", "limit", "openai-agents", "pydantic-ai", "langgraph") == colour("placet", "langgraph")
 
 
 def test_durations_in_a_picture_are_told_in_the_unit_in_which_they_are_small() -> None:
