@@ -52,7 +52,7 @@ def main(arguments: Sequence[str], contenders: Sequence[Contender] | None = None
     results.unmet = unmet(results, works)
     print(as_text(rows(results, works)))
     print(_circumstances(results))
-    print(*_unmet_sentences(results), sep="\n", end="")
+    print("".join(_unmet_sentences(results)), end="")
     if earlier is not None:
         print("\n" + as_text(compared(earlier, results)))
     is_whole = not asked.quick and not asked.only  # parts and try-outs never take the place of a whole run
@@ -120,7 +120,7 @@ class Progress:
 def _unmet_sentences(results: Results) -> Iterator[str]:
     for each in results.unmet:
         what = f"target not met: {each['work']}:{each['size']}:{each['figure']}"
-        yield f"{what} reached {each['reached']:.2f} of {each['target']:g}, against {each['against']}\n"
+        yield f"{what}: {each['reached']:.2f} instead of {each['target']:g}, against {each['against']}\n"
 
 
 def _circumstances(results: Results) -> str:

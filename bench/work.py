@@ -78,11 +78,11 @@ class Subject(Protocol):
         """How many calls wait for a person."""
         ...
 
-    def store(self, handle: Any) -> str:
-        """The paused run as text."""
+    def store(self, handle: Any) -> str | bytes:
+        """The paused run as text, or as the bytes that the contender's own serializer writes."""
         ...
 
-    async def load(self, agent: Any, text: str) -> Any:
+    async def load(self, agent: Any, text: Any) -> Any:
         """What `store` wrote, as something on which calls can be decided."""
         ...
 

@@ -8,7 +8,6 @@ import asyncio
 import json
 import operator
 import os
-from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -30,6 +29,9 @@ IMPORT = "langgraph.graph, langgraph.checkpoint.memory, langgraph.types"
 
 durability: Durability | None = None
 """The library's own choice: a checkpoint after every step. on_langgraph_exit makes another one."""
+
+KIND = "msgpack"
+"""What the serializer calls its format."""
 
 _threads = count()
 
@@ -161,24 +163,24 @@ def waiting(handle: Handle) -> int:
     return sum(len(each.value) for each in handle.result.interrupts)
 
 
-def store(handle: Handle) -> str:
+def store(handle: Handle) -> bytes:
     saver = handle.agent.saver
     found = saver.get_tuple(handle.thread)
     assert found is not None
-    kind, data = saver.serde.dumps_typed((found.checkpoint, found.metadata, found.pending_writes))
-    assert kind == "msgpack"
-    return b64encode(data).decode()
+    waiting = [call["id"] for each in handle.result.interrupts for call in each.value]
+    kind, data = saver.serde.dumps_typed((found.checkpoint, found.metadata, found.pending_writes, waiting))
+    assert kind == KIND
+    return data
 
 
-async def load(agent: GraphAgent, text: str) -> Paused:
+async def load(agent: GraphAgent, data: bytes) -> Paused:
     """Into a thread that nobody knows yet, as in another process."""
-    checkpoint, metadata, writes = agent.saver.serde.loads_typed(("msgpack", b64decode(text)))
+    checkpoint, metadata, writes, waiting = agent.saver.serde.loads_typed((KIND, data))
     thread = _new_thread()
     saved = agent.saver.put(thread, checkpoint, metadata, checkpoint["channel_versions"])
     for task, of_task in groupby(writes, key=operator.itemgetter(0)):
         agent.saver.put_writes(saved, [(channel, value) for _, channel, value in of_task], task)
-    snapshot = await agent.graph.aget_state(thread)
-    return Paused(thread, [call["id"] for each in snapshot.interrupts for call in each.value])
+    return Paused(thread, waiting)
 
 
 def approve_all(state: Paused) -> None:

@@ -15,11 +15,12 @@ async def long_run(subject: w.Subject, turns: int) -> w.Figures:
     with reading:
         state = await subject.load(agent, text)
 
+    size = len(text if isinstance(text, bytes) else text.encode())
     subject.approve_all(state)
     ended = await subject.resume(agent, state)
     w.expect(subject.output(ended), w.DONE, "final output")
     w.expect(effects.count, turns + 1, "calls that ran")
-    return {"serialize": writing.seconds, "load": reading.seconds, "size": float(len(text.encode()))}
+    return {"serialize": writing.seconds, "load": reading.seconds, "size": float(size)}
 
 
 WORKS = [
