@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Self
 
 if __name__ == "__main__":  # as a script, only the folder of this file is searched
     sys.path[0] = str(Path(__file__).resolve().parents[1])
@@ -45,7 +46,8 @@ def main(arguments: Sequence[str], contenders: Sequence[Contender] | None = None
         works = _chosen(asked.only)
         earlier = Results.load(asked.compare) if asked.compare else None  # it may be the file that is written below
         contenders = _with_peers(asked.peers) if contenders is None else contenders
-        results = try_out(contenders, works) if asked.quick else measure(contenders, works, asked.rounds, Progress())
+        with Progress() as progress:
+            results = try_out(contenders, works) if asked.quick else measure(contenders, works, asked.rounds, progress)
     except (NotResults, NoEnvironment, ContenderFailed) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -106,11 +108,19 @@ class Progress:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._said = -math.inf
+        self._is_live = sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_live:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
     def __call__(self, text: str) -> None:
         seconds = time.monotonic() - self._began
-        line = f"{seconds // 60:.0f}:{seconds % 60:02.0f}  {text}"
-        if sys.stderr.isatty():
+        line = f"{int(seconds) // 60}:{int(seconds) % 60:02}  {text}"
+        if self._is_live:
             print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
         elif seconds - self._said >= 60:
             self._said = seconds

@@ -247,6 +247,19 @@ def test_where_a_work_is_the_same_to_a_contender_as_another_its_figures_are_take
     assert results.values["work:1:time"] == here
 
 
+def test_progress_in_a_log_is_a_line_a_minute(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 1.0, 59.0, 61.5, 62.0])
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+
+    with run.Progress() as progress:
+        for name in ("first", "second", "third", "fourth"):
+            progress(name)
+
+    assert capsys.readouterr().err == "0:01  first\n1:01  third\n"
+
+
 # -- targets ----------------------------------------------------------------------------------------------------------
 
 
