@@ -30,6 +30,7 @@ IMPORT = "langgraph.graph, langgraph.checkpoint.memory, langgraph.types"
 durability: Durability | None = None
 """The library's own choice: a checkpoint after every step. on_langgraph_exit makes another one."""
 
+NO = "A person said no."
 KIND = "msgpack"
 """What the serializer calls its format."""
 
@@ -83,7 +84,8 @@ def agent(script: Script, effects: Effects) -> GraphAgent:
     async def refund(state: State) -> dict[str, Any]:
         waiting = _calls(state, GATED)
         decisions = interrupt(waiting)
-        return {"messages": await _outputs(tools, [call for call in waiting if decisions[call["id"]]])}
+        refused = [ToolMessage(NO, tool_call_id=call["id"]) for call in waiting if not decisions[call["id"]]]
+        return {"messages": refused + await _outputs(tools, [call for call in waiting if decisions[call["id"]]])}
 
     builder = StateGraph(State)
     builder.add_node("model", ask)
