@@ -5,7 +5,7 @@
     python3 dev.py test -k WORDS   with arguments for pytest: only pytest, with these arguments
     python3 dev.py lint [--fix]    ruff: rules and formatting (--fix repairs what it can)
     python3 dev.py types [...]     mypy, strict
-    python3 dev.py bench [...]     the benchmark, bench/run.py; `bench fleet`: workers on PostgreSQL, bench/fleet.py
+    python3 dev.py bench [...]     the benchmark, beside other runtimes: bench/run.py; `bench fleet`: bench/fleet.py
     python3 dev.py soak [...]      ten minutes of a fleet to which everything happens that can (--minutes, --seed)
     python3 dev.py live [...]      try the real model services whose keys are set; says what it skips
     python3 dev.py mutants [...]   take out each guard of tests/guards/guards.toml and expect a test to fail
@@ -40,6 +40,7 @@ VENV = DEV / "venv"
 LOCK = ROOT / "requirements.lock"
 PYPROJECT = ROOT / "pyproject.toml"
 MCP_SERVERS = ROOT / "tests" / "mcp" / "servers"
+PEERS = ROOT / "bench" / "peers"
 OLDEST_PYTHON = (3, 11)
 
 # pip's settings and the variables that say the same to uv, which does not read pip's configuration.
@@ -163,9 +164,9 @@ def bootstrap_uv() -> str:
     return str(uv)
 
 
-def install_locked_packages(uv: str, lock_file: Path = LOCK, venv: Path = VENV) -> None:
+def install_locked_packages(uv: str, lock_file: Path = LOCK, venv: Path = VENV, *options: str) -> None:
     env = uv_environment() | {"VIRTUAL_ENV": str(venv)}
-    command = [uv, "pip", "sync", "--quiet", "--require-hashes", str(lock_file)]
+    command = [uv, "pip", "sync", "--quiet", "--require-hashes", *options, str(lock_file)]
     if subprocess.run(command, env=env, cwd=ROOT, check=False).returncode == 0:
         return
     complain("uv could not install the locked packages; trying pip itself, with the configuration of this machine.")
@@ -216,22 +217,32 @@ def set_up() -> None:
         stamp.write_text("\n".join(wanted) + "\n")
 
 
-def set_up_mcp_servers() -> None:
-    """MCP servers from the registry, each in .dev/mcp-servers in an environment of its own: their libraries are not
-    ours."""
+def set_up_apart(place: Path, lock_file: Path, what: str) -> None:
+    """An environment of its own for packages that must not meet ours, as its lock and this Python say; nothing is done
+    if it is that already."""
+    stamp = place / "stamp"
+    wanted = hashlib.sha256(f"{sys.version} {ROOT}".encode() + lock_file.read_bytes()).hexdigest()
+
+    def is_there() -> bool:
+        return stamp.exists() and stamp.read_text() == wanted
+
+    if is_there():  # nobody waits for what somebody else sets up just now
+        return
     with only_one_at_a_time():
-        for lock_file in sorted(MCP_SERVERS.glob("*.lock")):
-            place = DEV / "mcp-servers" / lock_file.stem
-            stamp = place / "stamp"
-            wanted = hashlib.sha256(f"{sys.version} {ROOT}".encode() + lock_file.read_bytes()).hexdigest()
-            if stamp.exists() and stamp.read_text() == wanted:
-                continue
-            uv = bootstrap_uv()
-            say(f"setting up: the MCP server {lock_file.stem}")
-            make = [uv, "venv", "--quiet", "--clear", "--no-project", "--python", base_python(), str(place)]
-            run_quietly(make, uv_environment(), f"{place} could not be made: remove it and run the command again.")
-            install_locked_packages(uv, lock_file, place)
-            stamp.write_text(wanted)
+        if is_there():
+            return
+        uv = bootstrap_uv()
+        say(f"setting up: {what}")
+        make = [uv, "venv", "--quiet", "--clear", "--no-project", "--python", base_python(), str(place)]
+        run_quietly(make, uv_environment(), f"{place} could not be made: remove it and run the command again.")
+        install_locked_packages(uv, lock_file, place, "--compile-bytecode")  # as pip does by itself
+        stamp.write_text(wanted)
+
+
+def set_up_mcp_servers() -> None:
+    """MCP servers from the registry, each in .dev/mcp-servers: their libraries are not ours."""
+    for lock_file in sorted(MCP_SERVERS.glob("*.lock")):
+        set_up_apart(DEV / "mcp-servers" / lock_file.stem, lock_file, f"the MCP server {lock_file.stem}")
 
 
 # --- a browser for the tests ----------------------------------------------------------------------------------------
@@ -391,7 +402,7 @@ def lock(arguments: list[str]) -> int:
         "the lock could not be resolved: check the network and the versions in pyproject.toml, and run it again."
     )
     run_quietly([uv, "pip", "compile", "--quiet", PYPROJECT.name, *scope, *extras, *output, *arguments], env, otherwise)
-    for wanted in sorted(MCP_SERVERS.glob("*.in")):
+    for wanted in sorted([*MCP_SERVERS.glob("*.in"), *PEERS.glob("*.in")]):
         there = ["--generate-hashes", "--no-annotate", "--custom-compile-command", "python3 dev.py lock"]
         there += ["--output-file", str(wanted.with_suffix(".lock").relative_to(ROOT)), str(wanted.relative_to(ROOT))]
         run_quietly([uv, "pip", "compile", "--quiet", *scope[:3], *there, *arguments], env, otherwise)

@@ -6,7 +6,10 @@ import json
 import os
 import platform
 import subprocess
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -17,6 +20,11 @@ Cell: TypeAlias = tuple[Work, int]
 """A work at a size."""
 
 
+PATIENCE = 10.0
+"""Seconds that a contender may spend on one cell, all rounds together, before later rounds leave it out: what takes
+long is disturbed less, and a peer whose cost is quadratic would otherwise make the benchmark last for hours."""
+
+
 class ContenderFailed(Exception):
     """A worker came back without figures; the message ends with what it said."""
 
@@ -25,14 +33,44 @@ def measure(
     contenders: Sequence[Contender], works: Sequence[Work], rounds: int, tell: Callable[[str], None]
 ) -> Results:
     """Rounds are the outer loop, so that a disturbance of some seconds cannot spoil all measurements of one work."""
-    results = _empty(rounds)
+    results, schedule = _empty(rounds), _Schedule()
     cells = [(work, size) for work in works for size in work.sizes]
     for number in range(rounds):
         for at, cell in enumerate(cells):
-            tell(f"round {number + 1} of {rounds}, {at + 1} of {len(cells)}: {label(cell)}")
-            for contender in contenders:
-                _work(results, contender, [cell], quick=False)
+            for contender in filter(schedule.is_due(cell), contenders):
+                tell(f"round {number + 1} of {rounds}, {at + 1} of {len(cells)}: {label(cell)}, {contender.name}")
+                with schedule.timed(contender, cell):
+                    is_done = _work(results, contender, [cell], quick=False)
+                if not is_done:
+                    schedule.leave_out(contender, cell)
+    results.take_over(works)
     return results
+
+
+class _Schedule:
+    """Who does a cell once more, and who has done it often enough or cannot do it."""
+
+    def __init__(self) -> None:
+        self._spent: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self._too_large: dict[tuple[str, str], int] = {}
+        """By contender and work: the smallest size that came back without figures."""
+
+    def is_due(self, cell: Cell) -> Callable[[Contender], bool]:
+        work, size = cell
+        return lambda contender: (
+            size < self._too_large.get((contender.name, work.name), size + 1)
+            and self._spent[contender.name, label(cell)] < PATIENCE
+        )
+
+    @contextmanager
+    def timed(self, contender: Contender, cell: Cell) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self._spent[contender.name, label(cell)] += time.monotonic() - began
+
+    def leave_out(self, contender: Contender, cell: Cell) -> None:
+        work, size = cell
+        self._too_large.setdefault((contender.name, work.name), size)
 
 
 def try_out(contenders: Sequence[Contender], works: Sequence[Work]) -> Results:
@@ -40,6 +78,7 @@ def try_out(contenders: Sequence[Contender], works: Sequence[Work]) -> Results:
     results = _empty(rounds=0)
     for contender in contenders:
         _work(results, contender, [(work, work.quick) for work in works], quick=True)
+    results.take_over(works)
     return results
 
 
@@ -54,13 +93,18 @@ def _empty(rounds: int) -> Results:
     return Results(datetime.now(UTC).date().isoformat(), machine, python, rounds)
 
 
-def _work(results: Results, contender: Contender, cells: Sequence[Cell], *, quick: bool) -> None:
+def _work(results: Results, contender: Contender, cells: Sequence[Cell], *, quick: bool) -> bool:
+    """Have the cells done, and say whether all of them were."""
+    can_do_all = True
     for line in _lines(contender, cells, quick=quick):
         if "versions" in line:
             results.versions[contender.name] = line["versions"]
         elif line["figures"] is not None:
             figures: Figures = line["figures"]
             results.add(line["work"], line["size"], contender.name, figures)
+        else:
+            can_do_all = False
+    return can_do_all
 
 
 def _lines(contender: Contender, cells: Iterable[Cell], *, quick: bool) -> Iterator[dict[str, Any]]:

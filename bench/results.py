@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bench.work import Figure, Figures, Work
 
@@ -26,11 +27,21 @@ class Results:
     """By contender: what took part, and in which version."""
     values: dict[str, dict[str, float]] = field(default_factory=dict)
     """By `work:size:figure` and contender: seconds or bytes, the least that was seen."""
+    unmet: list[dict[str, Any]] = field(default_factory=list)
+    """The targets that were not met (bench/targets.py)."""
 
     def add(self, work: str, size: int, contender: str, figures: Figures) -> None:
         for key, value in figures.items():
             row = self.values.setdefault(f"{work}:{size}:{key}", {})
             row[contender] = min(value, row.get(contender, value))
+
+    def take_over(self, works: Sequence[Work]) -> None:
+        """Where a work is the same thing as another one to some contenders, their figures of that one count too."""
+        for work in works:
+            for key in [key for key in self.values if key.startswith(f"{work.otherwise}:")]:
+                same = self.values[key]
+                if row := self.values.get(key.replace(f"{work.otherwise}:", f"{work.name}:", 1)):
+                    row |= {name: value for name, value in same.items() if name not in row}
 
     def of(self, work: Work, size: int, figure: Figure) -> dict[str, float]:
         return self.values.get(f"{work.name}:{size}:{figure.key}", {})

@@ -1,27 +1,33 @@
 """The benchmark: python3 dev.py bench [--only NAME] [--quick] [--rounds N] [--out FILE] [--compare FILE] [--plots].
 
-Works are declared in bench/sections, contenders in bench/contenders. Each measurement is a fresh process; contenders
-take turns; the least processor time of all repetitions counts. `bench stores` and the like measure whole systems
-(bench/systems). docs/benchmark.md says what the figures mean.
+Works are declared in bench/sections, contenders in bench/contenders, targets on the works' figures. Each measurement is
+a fresh process; contenders take turns; the least processor time of all repetitions counts. Peers run in environments of
+their own, which are made on first use. `bench stores` and the like measure whole systems (bench/systems).
+docs/benchmark.md says what the figures mean.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Self
 
 if __name__ == "__main__":  # as a script, only the folder of this file is searched
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from bench.contenders import CONTENDERS, LIMIT, PLACET
+from bench.contenders import CONTENDERS, LIMIT, PEERS, PLACET, VARIANTS
+from bench.environments import NoEnvironment, set_up
 from bench.measuring import ContenderFailed, measure, try_out
 from bench.plots import plot
 from bench.results import NotResults, Results, over_budget
 from bench.sections import works as all_works
 from bench.systems import SYSTEMS, main_of
 from bench.table import as_markdown, as_text, compared, rows
+from bench.targets import unmet
 from bench.work import ROOT, Contender, Work
 
 LATEST = ROOT / ".dev" / "bench" / "latest.json"
@@ -29,22 +35,26 @@ DOCS = ROOT / "docs"
 BEGIN, END = "<!-- figures: written by `python3 dev.py bench --plots` -->", "<!-- end of the figures -->"
 
 
-def main(arguments: Sequence[str], contenders: Sequence[Contender] = CONTENDERS) -> int:
+def main(arguments: Sequence[str], contenders: Sequence[Contender] | None = None) -> int:
     if arguments and arguments[0] in SYSTEMS:
         return main_of(arguments[0])(arguments[1:])
     parser = _parser()
     asked = parser.parse_args(arguments)
-    if asked.plots and (asked.quick or asked.only):
-        parser.error("--plots writes the docs: it needs a whole run, without --quick and --only")
+    if asked.plots and (asked.quick or asked.only or asked.peers is not None):
+        parser.error("--plots writes the docs: it needs a whole run, without --quick and --only, beside all peers")
     try:
         works = _chosen(asked.only)
         earlier = Results.load(asked.compare) if asked.compare else None  # it may be the file that is written below
-        results = try_out(contenders, works) if asked.quick else measure(contenders, works, asked.rounds, _progress)
-    except (NotResults, ContenderFailed) as error:
+        contenders = _with_peers(asked.peers) if contenders is None else contenders
+        with Progress() as progress:
+            results = try_out(contenders, works) if asked.quick else measure(contenders, works, asked.rounds, progress)
+    except (NotResults, NoEnvironment, ContenderFailed) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
+    results.unmet = unmet(results, works)
     print(as_text(rows(results, works)))
     print(_circumstances(results))
+    print("".join(_unmet_sentences(results)), end="")
     if earlier is not None:
         print("\n" + as_text(compared(earlier, results)))
     is_whole = not asked.quick and not asked.only  # parts and try-outs never take the place of a whole run
@@ -55,11 +65,28 @@ def main(arguments: Sequence[str], contenders: Sequence[Contender] = CONTENDERS)
     return 0 if asked.quick else _judge_budgets(results, works)
 
 
+def _with_peers(names: Sequence[str] | None) -> list[Contender]:
+    """Placet, the limit and these peers, whose environments are made if they are not there."""
+    peers = PEERS if names is None else [peer for peer in (*PEERS, *VARIANTS) if peer.name in names]
+    set_up(peers)
+    return [*CONTENDERS, *peers]
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="dev.py bench", description="Placet's works beside the bare limit of Python.")
+    parser = argparse.ArgumentParser(
+        prog="dev.py bench", description="Placet's works beside the bare limit of Python and beside other runtimes."
+    )
     parser.add_argument("--only", metavar="NAME", action="append", help="only this work, or those whose name begins so")
     parser.add_argument("--quick", action="store_true", help="do every work once, very small: do all of them work?")
     parser.add_argument("--rounds", metavar="N", type=int, default=5, help="how often each is measured (default: 5)")
+    beside = parser.add_mutually_exclusive_group()
+    names = [peer.name for peer in (*PEERS, *VARIANTS)]
+    beside.add_argument(
+        "--peers", metavar="NAME", action="append", choices=names, help=f"beside this peer only: {', '.join(names)}"
+    )
+    beside.add_argument(
+        "--without-peers", dest="peers", action="store_const", const=[], help="only Placet and the limit: minutes less"
+    )
     parser.add_argument(
         "--out", metavar="FILE", type=Path, help="where results go (a whole run: .dev/bench/latest.json)"
     )
@@ -75,16 +102,43 @@ def _chosen(names: Sequence[str] | None) -> list[Work]:
     return found
 
 
-def _progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+class Progress:
+    """What is measured now, and for how long already: as a line that changes, or as a line a minute in a log."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._said = -math.inf
+        self._is_live = sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_live:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def __call__(self, text: str) -> None:
+        seconds = time.monotonic() - self._began
+        line = f"{int(seconds) // 60}:{int(seconds) % 60:02}  {text}"
+        if self._is_live:
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+        elif seconds - self._said >= 60:
+            self._said = seconds
+            print(line, file=sys.stderr, flush=True)
+
+
+def _unmet_sentences(results: Results) -> Iterator[str]:
+    for each in results.unmet:
+        what = f"target not met: {each['work']}:{each['size']}:{each['figure']}"
+        yield f"{what}: {each['reached']:.2f} instead of {each['target']:g}, against {each['against']}\n"
 
 
 def _circumstances(results: Results) -> str:
     versions = {name: version for found in results.versions.values() for name, version in found.items()}
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
-    effort = f"least of {results.rounds} rounds" if results.rounds else "each once and very small: no measurement"
-    return f"\n{results.date} · {results.machine} · {results.python} · {named} · {effort}"
+    effort = {0: "each once and very small: no measurement", 1: "one round"}
+    least = effort.get(results.rounds, f"least of at most {results.rounds} rounds")
+    return f"\n{results.date} · {results.machine} · {results.python} · {named} · {least}"
 
 
 def write_docs(results: Results, works: Sequence[Work], docs: Path) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from bench.contenders import LIMIT, PEERS, PLACET, VARIANTS
 from bench.results import Results
+from bench.targets import Verdict, ahead, of_figure, of_growth
 from bench.work import Figure, Unit, Work
 
-FIRST = "placet"
-"""The contender that the others are compared with."""
+KNOWN = [each.name for each in (PLACET, LIMIT, *PEERS, *VARIANTS)]
 Row = list[str]
+NOTHING = "–"
 
 
 def rows(results: Results, works: Sequence[Work]) -> list[Row]:
-    """One row per figure and size, with the ratio to each other contender; growth stands below the sizes."""
-    names = _names(results)
-    table = [["work", *names, *(f"{FIRST} / {name}" for name in names if name != FIRST)]]
+    """One row per figure and size; growth stands below the sizes. Beside the figures: how many times the limit Placet
+    costs and, where peers took part, how many times less than the best of them, and whether that was the target."""
+    names = ordered({name for row in results.values.values() for name in row})
+    table = [["work", *names, *_ratio_heads(names)]]
     for work in works:
         sizes = sorted({int(key.split(":")[1]) for key in results.values if key.split(":")[0] == work.name})
         for figure in work.figures:
@@ -24,19 +27,28 @@ def rows(results: Results, works: Sequence[Work]) -> list[Row]:
     return table
 
 
-def _names(results: Results) -> list[str]:
-    found = {name for row in results.values.values() for name in row}
-    return sorted(found, key=lambda name: (name != FIRST, name))
+def ordered(names: Iterable[str]) -> list[str]:
+    """Placet, the limit, the peers."""
+    return sorted(names, key=lambda name: (KNOWN.index(name) if name in KNOWN else len(KNOWN), name))
+
+
+def _has_peers(names: Sequence[str]) -> bool:
+    return bool(set(names) - {PLACET.name, LIMIT.name})
+
+
+def _ratio_heads(names: Sequence[str]) -> Row:
+    over = [f"{PLACET.name} / {LIMIT.name}"] if LIMIT.name in names else []
+    return over + (["best peer / placet", "target"] if _has_peers(names) else [])
 
 
 def _row(results: Results, work: Work, size: int, figure: Figure, names: Sequence[str]) -> Row:
     values = results.of(work, size, figure)
     title = work.title.format(size=f"{size:,}") + (f": {figure.title}" if figure.title else "")
-    return [
-        title,
-        *(shown(values[name], figure.unit) if name in values else "–" for name in names),
-        *(_ratio(values.get(FIRST), values.get(name)) for name in names if name != FIRST),
-    ]
+    figures = [shown(values[name], figure.unit) if name in values else NOTHING for name in names]
+    over = [_ratio(values.get(PLACET.name), values.get(LIMIT.name))] if LIMIT.name in names else []
+    times = ahead(values)
+    beside = [NOTHING if times is None else _digits(times), _told(of_figure(results, work, size, figure))]
+    return [title, *figures, *over, *(beside if _has_peers(names) else [])]
 
 
 def _growth(results: Results, work: Work, names: Sequence[str]) -> Iterator[Row]:
@@ -44,13 +56,23 @@ def _growth(results: Results, work: Work, names: Sequence[str]) -> Iterator[Row]
         return
     small, large = (results.of(work, size, work.figures[0]) for size in work.growth)
     if small and large:
-        growth = [f"× {large[name] / small[name]:.2f}" if name in small and name in large else "–" for name in names]
+        growth = [
+            f"× {large[name] / small[name]:.2f}" if name in small and name in large else NOTHING for name in names
+        ]
         title = f"  growth from {work.growth[0]:,} to {work.growth[1]:,}"
-        yield [title, *growth, *[""] * (len(names) - 1)]
+        over = [""] if LIMIT.name in names else []
+        yield [title, *growth, *over, *(["", _told(of_growth(results, work))] if _has_peers(names) else [])]
+
+
+def _told(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return ""
+    sign = "≥" if verdict.kind == "ahead" else "≤"
+    return f"{sign} {verdict.target:g}: {'met' if verdict.is_met else 'not met'}"
 
 
 def _ratio(mine: float | None, theirs: float | None) -> str:
-    return "–" if mine is None or not theirs else f"{_digits(mine / theirs)}"
+    return NOTHING if mine is None or not theirs else _digits(mine / theirs)
 
 
 def shown(value: float, unit: Unit) -> str:
@@ -59,6 +81,8 @@ def shown(value: float, unit: Unit) -> str:
             return f"{_digits(value * 1e6)} µs"
         case "ms":
             return f"{_digits(value * 1e3)} ms"
+        case "s":
+            return f"{_digits(value)} s"
         case "kB":
             return f"{_digits(value / 1e3)} kB"
         case "per s":
@@ -93,11 +117,10 @@ def as_markdown(table: Sequence[Row]) -> str:
 
 def compared(old: Results, new: Results) -> list[Row]:
     """What changed since an earlier run: old / new, so more than 1 means faster or smaller now."""
-    names = _names(new)
+    names = ordered({name for row in new.values.values() for name in row})
     table = [["figure", *(f"{name} old / new" for name in names)]]
     for key, row in new.values.items():
         before = old.values.get(key, {})
-        table.append(
-            [key, *(f"× {before[name] / row[name]:.2f}" if row.get(name) and name in before else "–" for name in names)]
-        )
+        known = {name for name in names if row.get(name) and name in before}
+        table.append([key, *(f"× {before[name] / row[name]:.2f}" if name in known else NOTHING for name in names)])
     return table

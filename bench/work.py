@@ -22,7 +22,7 @@ Script: TypeAlias = Sequence[Sequence[Item]]
 """A model's answers, one after the other, each a list of items in the shape of the Responses API."""
 Figures: TypeAlias = dict[str, float]
 """What one repetition of a work gave: seconds or bytes by the figure's name. Less is always better."""
-Unit: TypeAlias = Literal["µs", "ms", "kB", "per s"]
+Unit: TypeAlias = Literal["µs", "ms", "s", "kB", "per s"]
 
 FREE, GATED = "look_up", "refund"
 """The two tools of every benchmark agent: one runs at once, one waits for a person."""
@@ -59,6 +59,9 @@ class Subject(Protocol):
     IMPORT: str
     """What `import …` loads it."""
 
+    TOO_LARGE: Mapping[str, int]
+    """By work, the size from which on it would take minutes to prepare. Left out by most."""
+
     def versions(self) -> Mapping[str, str]: ...
 
     def agent(self, script: Script, effects: Effects) -> Any:
@@ -75,11 +78,11 @@ class Subject(Protocol):
         """How many calls wait for a person."""
         ...
 
-    def store(self, handle: Any) -> str:
-        """The paused run as text."""
+    def store(self, handle: Any) -> str | bytes:
+        """The paused run as text, or as the bytes that the contender's own serializer writes."""
         ...
 
-    async def load(self, agent: Any, text: str) -> Any:
+    async def load(self, agent: Any, text: Any) -> Any:
         """What `store` wrote, as something on which calls can be decided."""
         ...
 
@@ -88,7 +91,8 @@ class Subject(Protocol):
     async def resume(self, agent: Any, state: Any) -> Any: ...
 
     def elsewhere(self) -> None:
-        """Forget the runs that this process knows, as another process would not know them."""
+        """Forget the runs that this process knows, as another process would not know them. Left out by a contender
+        that knows of a paused run what its text says, and nothing else."""
         ...
 
     async def stream(self, agent: Any, text: str) -> int:
@@ -113,6 +117,8 @@ class Contender:
     name: str
     python: str
     module: str
+    lock: str | None = None
+    """The lock of its environment, in bench/peers; without one it runs in Placet's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,8 @@ class Figure:
     unit: Unit
     budget: float = math.inf
     """How many times as much as the limit Placet may cost at most: more is a failure of the benchmark."""
+    targets: Mapping[int, float] = field(default_factory=dict)
+    """By size: how many times faster, or smaller, than the best of the peers Placet is meant to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +156,13 @@ class Work:
     """The size that is enough to see that it works."""
     growth: tuple[int, int] | None = None
     """Two sizes whose ratio shows how the cost grows."""
+    growth_target: float | None = None
+    """How much more Placet's cost at the larger of the two is meant to be at most."""
     plot: Plot | None = None
     needs: tuple[str, ...] = ()
     """Names of `Subject` that some contenders do not have."""
+    otherwise: str | None = None
+    """The work that is the same thing to a contender without them: its figures count here too."""
     is_steady: bool = False
     """Once is enough: it counts bytes, or repeats inside."""
 

@@ -33,6 +33,8 @@ WORKS = [
         sizes=(1000, 10_000, 100_000),
         quick=10,
         growth=(1000, 100_000),
+        growth_target=1.2,
+        plot=w.Plot("status.svg", "Processor time to ask whether one call was approved", "decisions"),
         needs=("decided", "is_approved"),
         is_steady=True,
     )

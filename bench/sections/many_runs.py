@@ -27,7 +27,7 @@ WORKS = [
         name="at-once",
         title=f"{{size}} runs at once, {TURNS} turns each: runs",
         run=at_once,
-        figures=(w.Figure("run", "", "per s"),),
+        figures=(w.Figure("run", "", "per s", targets={1000: 20}),),
         sizes=(1000,),
         quick=5,
     )

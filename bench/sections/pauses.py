@@ -38,10 +38,11 @@ WORKS = [
         name="pauses",
         title="one of {size} pauses of a run, stored and loaded each time",
         run=pauses_here,
-        figures=(w.Figure("pause", "", "ms"),),
-        sizes=(25, 200),
+        figures=(w.Figure("pause", "", "ms", targets={200: 20}),),
+        sizes=(25, 50, 100, 200),
         quick=3,
         growth=(25, 200),
+        plot=w.Plot("pauses.svg", "Processor time of one pause, stored and loaded", "pauses of the run"),
     ),
     w.Work(
         name="pauses-elsewhere",
@@ -51,5 +52,7 @@ WORKS = [
         sizes=(25, 200),
         quick=3,
         growth=(25, 200),
+        needs=("elsewhere",),
+        otherwise="pauses",
     ),
 ]

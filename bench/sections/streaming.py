@@ -21,7 +21,7 @@ WORKS = [
         name="stream",
         title="one of {size} streamed text events",
         run=text_events,
-        figures=(w.Figure("event", "", "µs"),),
+        figures=(w.Figure("event", "", "µs", targets={10_000: 3}),),
         sizes=(10_000,),
         quick=20,
         needs=("stream",),

@@ -29,7 +29,7 @@ def results_with(value: float) -> Results:
 
 
 def test_every_work_is_done_right_by_every_contender(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    exit_code = run.main(["--quick", "--out", str(tmp_path / "results.json")])
+    exit_code = run.main(["--quick", "--without-peers", "--out", str(tmp_path / "results.json")])
 
     shown, found = capsys.readouterr(), Results.load(tmp_path / "results.json")
     assert exit_code == 0, shown.err
@@ -149,7 +149,12 @@ def test_the_plots_and_the_figures_are_written_into_the_docs_and_nothing_else_is
     assert text.endswith("\nafter\n")
     assert text.count("2026-01-01") == 1
     assert "old figures" not in text
-    assert sorted(file.name for file in (tmp_path / "img").iterdir()) == ["bench-cycle.svg", "bench-turns.svg"]
+    assert sorted(file.name for file in (tmp_path / "img").iterdir()) == [
+        "bench-cycle.svg",
+        "bench-pauses.svg",
+        "bench-status.svg",
+        "bench-turns.svg",
+    ]
 
 
 def test_a_plot_is_well_formed_and_has_a_line_for_every_contender_with_a_point_for_every_size() -> None:
