@@ -115,6 +115,32 @@ def test_arguments_are_changed_by_options_and_in_an_editor(
     assert "refunded 5 for 1077" in shown
 
 
+def test_an_edited_request_is_shown_as_it_was_asked_and_as_it_was_decided(place: Place, run: Run) -> None:
+    first, _ = pending(run)
+    run("edit", first["id"], "--set", "cents=1", "--reason", "too much")
+
+    shown = run("show", first["id"])
+    told = json.loads(run("show", first["id"], "--json"))
+
+    asked, _, decided = shown.partition(f"approved with other arguments by {place.who}")
+    assert "4900" in asked
+    assert "1  (asked: 4900)" in decided
+    assert '"1042"' in decided
+    assert "too much" in decided
+    assert told["arguments"]["cents"] == 4900
+    assert told["decision"]["arguments"] == {**told["arguments"], "cents": 1}
+    assert (told["decision"]["decision"], told["decision"]["by"]) == ("edit", place.who)
+
+
+def test_what_the_model_reads_of_a_decision_stands_under_its_request(place: Place, run: Run) -> None:
+    first, second = pending(run)
+    run("reject", first["id"], "--message", "Ask the customer first.")
+    run("respond", second["id"], "--output", "paid by hand")
+
+    assert "Ask the customer first." in run("show", first["id"])
+    assert "paid by hand" in run("show", second["id"])
+
+
 def test_an_edit_that_changes_nothing_or_does_not_fit_decides_nothing(
     place: Place, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

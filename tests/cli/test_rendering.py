@@ -12,6 +12,7 @@ import pytest
 from placet import Agent, ToolApprovalItem
 from placet import events as e
 from placet.cli.cards import Card, render_card
+from placet.cli.show import request_lines
 from placet.cli.story import story_of
 from placet.cli.terminal import PLAIN, Terminal, shown, width_of, wrap
 from placet.cli.timeline import render_story
@@ -218,3 +219,30 @@ def test_a_card_of_a_patch_shows_the_diff_in_colours() -> None:
     assert "change a.py" in text
     assert "\x1b[31m-old" in text
     assert "\x1b[32m+new" in text
+
+
+def test_a_request_of_a_call_that_asks_shows_its_questions_and_what_they_take() -> None:
+    asked = {
+        "message": "Which account?",
+        "requestedSchema": {"type": "object", "properties": {"iban": {"type": "string"}}, "required": ["iban"]},
+    }
+    found = {
+        "id": "run_1:1.0#2",
+        "agent": "Support",
+        "tool": "pay",
+        "arguments": {"cents": 700},
+        "kind": "elicitation",
+        "status": "pending",
+        "digest": "d" * 64,
+        "created_at": "2026-01-01T00:00:00Z",
+        "expires_at": None,
+        "why": None,
+        "questions": {"q1": asked},
+    }
+
+    lines = request_lines(found, terminal())
+
+    text = "\n".join(lines)
+    assert "It asks: Which account?" in text
+    assert 'iban  {"type": "string"}' in text
+    assert max(map(width_of, lines)) <= 71

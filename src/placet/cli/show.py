@@ -5,21 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from typing import get_args
+from typing import Literal, get_args
 
 import msgspec
 
 from placet import events as e
 from placet.cli.asking import Client, add_desk, client_of, part
 from placet.cli.cards import Card, render_card
+from placet.cli.decided import decision_lines
 from placet.cli.exit_codes import OK, CommandFailed
 from placet.cli.loading import add_json
 from placet.cli.naming import request_named
 from placet.cli.story import story_of
 from placet.cli.tables import ago, seconds_of
-from placet.cli.terminal import Terminal, shown, this_terminal
+from placet.cli.terminal import Terminal, shown, this_terminal, wrap
 from placet.cli.timeline import render_story
 from placet.codec import JsonObject
+from placet.desk.web.feed import kind_name
 from placet.items import ToolApprovalItem
 
 DESCRIPTION = """\
@@ -61,22 +63,32 @@ class _Owner:
 
 def request_lines(found: JsonObject, terminal: Terminal) -> list[str]:
     item = _item(found)
-    lines = render_card(Card(1, item, _stakes(found)), terminal)
-    return [*lines, *(terminal.paint(line, "dim") for line in _standing(found))]
+    lines = [*render_card(Card(0, item, _stakes(found)), terminal), *decision_lines(found, terminal)]
+    standing = [line for text in _standing(found) for line in wrap(text, terminal.width)]
+    return [*lines, *(terminal.paint(line.rstrip(), "dim") for line in standing)]
 
 
 def _item(found: JsonObject) -> ToolApprovalItem:
     arguments = found["arguments"]
     raw = {"name": found["tool"], "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)}
-    why = found.get("why")
+    why, questions = found.get("why"), found.get("questions")
     return ToolApprovalItem(
         _Owner(str(found["agent"])),
         raw,
         id=str(found["id"]),
-        kind="in_doubt" if found["kind"] == "in_doubt" else "approval",
+        kind=_kind(found["kind"]),
         agent_path=str(found["agent"]),
         why=why if isinstance(why, str) else None,
+        questions=questions if isinstance(questions, dict) else None,
     )
+
+
+def _kind(text: object) -> Literal["approval", "in_doubt", "elicitation"]:
+    match text:
+        case "in_doubt" | "elicitation":
+            return text
+        case _:
+            return "approval"
 
 
 def _stakes(found: JsonObject) -> str | None:
@@ -85,20 +97,16 @@ def _stakes(found: JsonObject) -> str | None:
 
 
 def _standing(found: JsonObject) -> Iterator[str]:
-    yield f"{found['status']}, asked {ago(found['created_at'])} ago; digest {found['digest']}"
-    if found.get("expires_at"):
-        yield f"to be decided {ago(found['expires_at'])}"
-    if found.get("decided_by"):
+    yield f"{found['status']}, asked {ago(found['created_at'])} ago"
+    yield f"digest {found['digest']}"
+    if found.get("expires_at") and found["status"] == "pending":
+        is_over = not ago(found["expires_at"]).startswith("in ")
+        yield "the time to decide is over" if is_over else f"to be decided {ago(found['expires_at'])}"
+    if found.get("decided_by") and not found.get("decision"):
         reason = f": {shown(str(found['reason']))}" if found.get("reason") else ""
         yield f"decided by {shown(str(found['decided_by']))}{reason}"
     if found.get("you_may_not"):
         yield shown(str(found["you_may_not"]))
-
-
-def kind_name(kind: type) -> str:
-    """`CallHeld` is `call_held`."""
-    name = kind.__name__
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
 
 
 # -- a run ------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from placet.desk.api.shapes import (
     ApprovalFilter,
     ApprovalPage,
     ApprovalShape,
+    DecisionShape,
     ManyOutcomes,
     ManyWords,
     Nothing,
@@ -23,8 +24,9 @@ from placet.desk.api.shapes import (
     ProblemShape,
     Why,
 )
+from placet.desk.desk import DeskRequest
 from placet.desk.web.context import Web
-from placet.desk.web.deciding import Word, decide, request_or_404, why_not_decide
+from placet.desk.web.deciding import Word, decide, decision_about, request_or_404, why_not_decide
 from placet.desk.web.problems import Problem, as_problem
 from placet.errors import PlacetError
 
@@ -52,7 +54,13 @@ async def show(ask: Ask[Nothing, Nothing]) -> ApprovalDetail:
         parameters=dict(tool.params_json_schema) if tool is not None else None,
         description=tool.description if tool is not None else None,
         you_may_not=await why_not_decide(ask.web, ask.actor, request),
+        decision=await _decision(ask.web, request),
     )
+
+
+async def _decision(web: Web, request: DeskRequest) -> DecisionShape | None:
+    made = await decision_about(web, request)
+    return None if made is None else DecisionShape.of(made)
 
 
 async def decide_one(ask: Ask[Nothing, Word]) -> ApprovalShape:

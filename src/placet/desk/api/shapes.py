@@ -15,7 +15,7 @@ from placet.desk.access.people import Actor, Role, Scope, User
 from placet.desk.desk import DeskRequest, DeskRun
 from placet.desk.web.deciding import Word, moment
 from placet.desk.web.problems import FieldProblem, Winner
-from placet.events import GrantMade
+from placet.events import DecisionMade, GrantMade, Verdict
 from placet.ports import Hold
 
 MAX_AT_ONCE = 200
@@ -177,6 +177,36 @@ class ApprovalShape(Shown, frozen=True, kw_only=True):
         return cls(**_columns(request))
 
 
+class DecisionShape(Shown, frozen=True, kw_only=True):
+    """What somebody decided, whole."""
+
+    decision: Verdict
+    by: str | None
+    at: datetime
+    reason: str | None
+    message: str | None
+    """With reject: what the model reads."""
+    arguments: JsonObject | None
+    """With edit: what runs in place of the `arguments` that were asked about."""
+    output: Json
+    """With respond: what the model reads in the tool's place."""
+    grant: str | None
+    """The standing decision that decided, if one did."""
+
+    @classmethod
+    def of(cls, made: DecisionMade) -> DecisionShape:
+        return cls(
+            decision=made.verdict,
+            by=made.by,
+            at=moment(made.at),
+            reason=made.reason,
+            message=made.message,
+            arguments=made.arguments,
+            output=made.output,
+            grant=made.grant,
+        )
+
+
 class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
     """The same, with what a person needs to decide."""
 
@@ -185,9 +215,11 @@ class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
     description: str | None
     you_may_not: str | None
     """Why whoever asks may not say yes to it; null when they may."""
+    decision: DecisionShape | None
+    """What was decided, where something was."""
 
     @classmethod
-    def with_more(cls, request: DeskRequest, **more: Any) -> ApprovalDetail:  # Any: the three fields above
+    def with_more(cls, request: DeskRequest, **more: Any) -> ApprovalDetail:  # Any: the four fields above
         return cls(**_columns(request), **more)
 
 

@@ -15,7 +15,8 @@ from placet.desk.desk import DeskRequest
 from placet.desk.web.context import Web
 from placet.desk.web.problems import FieldProblem, Problem, Winner, as_problem
 from placet.errors import NotPending, PlacetError, RunFinished, StaleApproval
-from placet.events import Verdict
+from placet.events import DecisionMade, Verdict
+from placet.runtime.journal import load_recent
 
 logger = logging.getLogger("placet.desk")
 
@@ -145,6 +146,23 @@ def winner_of(request: DeskRequest) -> Winner | None:
         return None
     at = None if request.decided_at is None else iso(request.decided_at)
     return Winner(decision=verdict, by=request.decided_by, at=at)
+
+
+async def decision_about(web: Web, request: DeskRequest) -> DecisionMade | None:
+    """The decision that a request got, with all that it says; None while it waits, and where its log is gone."""
+    if request.status == "pending":
+        return None
+    call, _, number = request.id.partition(":")[2].rpartition("#")
+    try:
+        found = await load_recent(web.desk.store, request.run_id)
+    except PlacetError:  # its log cannot be read here: what the list knows has to do
+        return None
+    if found is None:
+        return None
+    ledger = found[2].ledger
+    entry = ledger.entry(call)
+    latest = entry.decision if entry is not None and entry.request == int(number) else None
+    return latest or ledger.past_decision(call, int(number))
 
 
 def moment(seconds: float) -> datetime:
