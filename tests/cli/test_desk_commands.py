@@ -302,3 +302,97 @@ def test_a_store_that_is_not_there_does_not_look_whole(
     assert code == 2
     assert "there is no store" in capsys.readouterr().err
     assert not (tmp_path / "nope.db").exists()
+
+
+def test_an_approval_is_taken_back_until_its_call_begins(place: Place, run: Run) -> None:
+    first, second = pending(run)
+    run("grants", "hold", "tool", "refund")
+    run("approve", first["id"])
+
+    taken = run("revoke", first["id"].removeprefix(place.run_id), "--reason", "wrong customer")
+    asked = next(row for row in pending(run) if row["id"] != second["id"])
+
+    assert taken.splitlines() == [f"taken back: refund  {first['id']}", f"asked anew: {asked['id']}"]
+    assert asked["why"] == f"its approval was taken back by {place.who}: wrong customer"
+
+
+def test_what_cannot_be_taken_back_is_said_and_does_not_keep_the_others(place: Place, run: Run) -> None:
+    first, second = pending(run)
+    run("grants", "hold", "tool", "refund")
+    run("approve", second["id"])
+
+    said = run("revoke", "nothing", first["id"], second["id"], fails=True)
+
+    assert "there is no request 'nothing'" in said
+    assert "has no decision that could be revoked" in said
+    assert json.loads(run("show", second["id"], "--json"))["status"] == "closed"
+
+
+def test_an_id_that_is_none_does_not_keep_the_others_from_being_decided(place: Place, run: Run) -> None:
+    first, _ = pending(run)
+
+    said = run("approve", "nothing", first["id"], fails=True)
+
+    assert "there is no request 'nothing'" in said
+    assert json.loads(run("show", first["id"], "--json"))["status"] == "approved"
+
+
+def test_what_does_not_exist_is_said_in_a_sentence_and_not_waited_for(place: Place, run: Run) -> None:
+    watched = run("watch", "--run", "run_nope", fails=True)
+    shown = run("show", "nope", fails=True)
+    run_shown = run("show", "run_nope", fails=True)
+
+    assert "There is no run 'run_nope'" in watched
+    assert "neither a run nor a request 'nope'" in shown
+    assert "There is no run 'run_nope'" in run_shown
+
+
+@pytest.mark.parametrize(
+    ("editor", "words"),
+    [("/nonexistent/editor --wait", "cannot be started: No such file"), ("'", "cannot be taken apart")],
+)
+def test_an_editor_that_is_none_is_wrong_usage_and_decides_nothing(
+    editor: str, words: str, place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    first, _ = pending(run)
+    monkeypatch.setenv("EDITOR", editor)
+    monkeypatch.delenv("VISUAL", raising=False)
+
+    code = main(["edit", first["id"], *place.options])
+
+    assert code == 2
+    assert words in capsys.readouterr().err
+    assert len(pending(run)) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["runs", "--limit", "0"],
+        ["pending", "--limit", "-3"],
+        ["watch", "--count", "0"],
+        ["watch", "--after", "-1"],
+        ["tokens", "add", "ci", "--days", "nan"],
+        ["grants", "add", "Support", "refund", "--uses", "0"],
+        ["serve", "--no-run", "--port", "70000"],
+        ["demo", "--port", "-1"],
+    ],
+)
+def test_a_number_that_cannot_be_meant_is_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ending:
+        main(words)
+
+    assert ending.value.code == 2
+    assert "cannot be meant" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("token", ["placet_ü", "two\nlines"])
+def test_a_token_that_is_none_is_wrong_usage(
+    token: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACET_TOKEN", token)
+
+    code = main(["pending", "--desk", "http://127.0.0.1:1"])
+
+    assert code == 2
+    assert "$PLACET_TOKEN holds is no token" in capsys.readouterr().err

@@ -114,3 +114,31 @@ def test_an_output_without_our_signs_gets_plain_ones(tmp_path: Path) -> None:
     assert found.stdout.isascii()
     assert "`- " in found.stdout
     assert "\\u" not in found.stdout
+
+
+def test_an_argument_that_is_no_text_is_wrong_usage(tmp_path: Path) -> None:
+    done = subprocess.run(  # noqa: S603  # a program of our own
+        [*PLACET, "show", b"caf\xe9"], cwd=tmp_path, env=environment(), capture_output=True, timeout=20, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"is not text in UTF-8" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("show", "placet show [OPTION …] ID"),
+        ("approve", "placet approve [OPTION …] ID [ID …]"),
+        ("run", "placet run [OPTION …] MODULE:NAME [INPUT]"),
+        ("pending", "placet pending [OPTION …]"),
+    ],
+)
+def test_the_usage_of_a_command_names_what_it_takes(
+    command: str, usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--nonsense"])
+
+    assert f"usage: {usage}\n" in capsys.readouterr().err

@@ -92,12 +92,19 @@ def client_of(options: argparse.Namespace) -> Iterator[Client]:
 
 
 def _token(options: argparse.Namespace) -> str | None:
-    if options.token_file is None:
-        return os.environ.get("PLACET_TOKEN")
-    try:
-        return Path(options.token_file).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise WrongUsage(f"the token in {options.token_file!r} cannot be read: {error.strerror}.") from error
+    found, place = os.environ.get("PLACET_TOKEN"), "$PLACET_TOKEN"
+    if options.token_file is not None:
+        place = repr(options.token_file)
+        try:
+            found = Path(options.token_file).read_text(encoding="utf-8")
+        except OSError as error:
+            raise WrongUsage(f"the token in {place} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise WrongUsage(f"what {place} holds is no token.") from error
+    found = found.strip() if found is not None else None
+    if found and not (found.isascii() and found.isprintable()):
+        raise WrongUsage(f"what {place} holds is no token: one is a line that begins with «placet_».")
+    return found
 
 
 def target_of(path: str, query: Query | None) -> str:

@@ -8,6 +8,7 @@ import json
 from placet.cli.asking import Client, add_desk, client_of, part
 from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_json
+from placet.cli.numbers import whole_number
 from placet.cli.people import Row, show_list
 from placet.cli.tables import Cell, ago
 from placet.codec import JsonObject
@@ -28,10 +29,10 @@ _ACTIONS = ("list", "add", "revoke", "holds", "hold", "lift")
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list", metavar="|".join(_ACTIONS))
-    parser.add_argument("words", nargs="*", metavar="…", help="what the action is about")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="what the action is about")
     parser.add_argument("--reject", action="store_true", help="for add: a standing no")
     parser.add_argument("--arguments", metavar="JSON", help="for add: only calls with exactly these values")
-    parser.add_argument("--uses", type=int, metavar="N", help="for add: so many times")
+    parser.add_argument("--uses", type=whole_number(1), metavar="N", help="for add: so many times")
     parser.add_argument("--until", metavar="TIME", help="for add: until then (ISO 8601, with a time zone)")
     parser.add_argument("--reason", metavar="TEXT", help="why, for the record")
     add_desk(parser, with_agents=True)

@@ -36,6 +36,7 @@ COMMANDS = (
     Command("reject", "placet.cli.reject", "say no, with a message for the model"),
     Command("edit", "placet.cli.edit", "say yes, with other arguments"),
     Command("respond", "placet.cli.respond", "answer in the tool's place"),
+    Command("revoke", "placet.cli.revoke", "take an approval back, until its call begins"),
     Command("watch", "placet.cli.watch", "what happens, while it happens"),
     Command("grants", "placet.cli.grants", "standing decisions, and what is held back"),
     Command("users", "placet.cli.users", "who may use a desk, and what they may decide"),
@@ -93,16 +94,36 @@ def _root_parser() -> argparse.ArgumentParser:
 def command_parser(command: Command, module: CommandModule) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"placet {command.name}",
-        usage=f"placet {command.name} [OPTION …]",
         formatter_class=_HelpFormat,
         allow_abbrev=False,
     )
     module.configure(parser)
+    parser.usage = _usage(parser)
     parser.epilog = f"{parser.epilog}\n{EXIT_CODES}" if parser.epilog else EXIT_CODES
     return parser
 
 
+def _usage(parser: argparse.ArgumentParser) -> str:
+    """What the command takes, by name; its options are listed below."""
+    form = parser._get_formatter()
+    words = [
+        form._format_args(each, form._get_default_metavar_for_positional(each)).replace("...", "…")
+        for each in parser._get_positional_actions()
+    ]
+    return " ".join([parser.prog, "[OPTION …]", *words]).replace("%", "%%")
+
+
+def _refuse_what_is_no_text(arguments: Sequence[str]) -> None:
+    """Bytes that are not in this system's encoding come as halves of surrogate pairs, which nothing can store."""
+    for each in arguments:
+        try:
+            each.encode()
+        except UnicodeEncodeError:
+            raise WrongUsage(f"{os.fsencode(each)!r} is not text in UTF-8: write it in that encoding.") from None
+
+
 def _dispatch(arguments: Sequence[str]) -> int:
+    _refuse_what_is_no_text(arguments)
     root = _root_parser()
     if not arguments:
         root.print_help(sys.stderr)

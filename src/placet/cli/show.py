@@ -15,7 +15,7 @@ from placet.cli.cards import Card, render_card
 from placet.cli.decided import decision_lines
 from placet.cli.exit_codes import OK, CommandFailed
 from placet.cli.loading import add_json
-from placet.cli.naming import request_named
+from placet.cli.naming import NoSuchRequest, request_named
 from placet.cli.story import story_of
 from placet.cli.tables import ago, seconds_of
 from placet.cli.terminal import Terminal, shown, this_terminal, wrap
@@ -43,12 +43,20 @@ def run(options: argparse.Namespace) -> int:
     with client_of(options) as client:
         if options.id.startswith("run_") and ":" not in options.id:
             return _show_run(client, options, terminal)
-        found = request_named(client, options.id)
+        found = _request(client, options.id)
     if options.json:
         print(json.dumps(found))
     else:
         terminal.say_all(request_lines(found, terminal))
     return OK
+
+
+def _request(client: Client, name: str) -> JsonObject:
+    try:
+        return request_named(client, name)
+    except NoSuchRequest as error:
+        words = f"there is neither a run nor a request {name!r}: «placet runs» and «placet pending» list them"
+        raise CommandFailed(f"{words}.") from error
 
 
 # -- a request --------------------------------------------------------------------------------------------------------

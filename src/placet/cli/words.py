@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 
 from placet.cli.asking import Client, Refused, add_desk, client_of, part
-from placet.cli.exit_codes import FAILED, OK
+from placet.cli.exit_codes import FAILED, OK, CommandFailed
 from placet.cli.loading import add_json
 from placet.cli.naming import request_named
 from placet.cli.terminal import complain, shown
@@ -47,7 +47,12 @@ def say(options: argparse.Namespace, word_for: Callable[[JsonObject], JsonObject
 def _say_one(
     client: Client, options: argparse.Namespace, name: str, word_for: Callable[[JsonObject], JsonObject]
 ) -> bool:
-    request = request_named(client, name)
+    try:
+        request = request_named(client, name)
+    except Refused:
+        raise
+    except CommandFailed as error:
+        return _failed(options, name, {"detail": str(error)}, str(error))
     common: JsonObject = {"digest": options.digest or request["digest"]}  # what was just looked up is what is meant
     if options.reason is not None:
         common["reason"] = options.reason
@@ -58,12 +63,16 @@ def _say_one(
     try:
         found: JsonObject = client.ask("POST", path, None, word)
     except Refused as error:
-        if options.json:
-            print(json.dumps({"id": request["id"], "problem": error.problem}))
-        complain(f"{request['id']}: {error}")
-        return False
+        return _failed(options, str(request["id"]), error.problem, f"{request['id']}: {error}")
     if options.json:
         print(json.dumps(found))
     else:
         print(f"{_DONE[str(word['decision'])]}: {shown(str(found['tool']))}  {found['id']}")
     return True
+
+
+def _failed(options: argparse.Namespace, name: str, problem: JsonObject, words: str) -> bool:
+    if options.json:
+        print(json.dumps({"id": name, "problem": problem}))
+    complain(words)
+    return False
