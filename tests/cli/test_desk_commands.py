@@ -396,3 +396,28 @@ def test_a_token_that_is_none_is_wrong_usage(
 
     assert code == 2
     assert "$PLACET_TOKEN holds is no token" in capsys.readouterr().err
+
+
+def test_a_token_above_its_owner_is_refused_and_a_first_user_who_is_no_admin_is_remarked(
+    place: Place, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    added = main(["users", "add", "bob", "--role", "viewer", *place.options])
+    remark = capsys.readouterr().err
+
+    refused = run("tokens", "add", "ci", "--owner", "bob", "--role", "admin", fails=True)
+
+    assert added == 0
+    if "--store" in place.options:
+        assert "placet users change bob --role admin" in remark
+    else:
+        assert remark == ""
+    assert "no token of theirs has the role admin" in refused
+    assert "bob" not in run("tokens", "--json")
+
+
+def test_nothing_is_an_answer_too(place: Place, run: Run) -> None:
+    first, _ = pending(run)
+
+    run("respond", first["id"], "--output", "null", "--as-json")
+
+    assert json.loads(run("show", first["id"], "--json"))["decision"]["output"] == "null"

@@ -90,8 +90,8 @@ async def test_a_form_with_thousands_of_fields_is_refused_in_words(desk: Running
 
     answer = await post(ana, "/inbox/together", pick=["x y"] * 6000)
 
-    assert answer.status_code == 403
-    assert "load the page again" in answer.text
+    assert answer.status_code == 413
+    assert "at most 2000 fields" in answer.text
 
 
 async def test_a_page_without_the_sessions_word_decides_nothing(desk: RunningDesk) -> None:

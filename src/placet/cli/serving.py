@@ -87,6 +87,10 @@ async def serve_until_stopped(
             tls_key=given.tls[1] if given.tls is not None else None,
         )
         key = None if given.is_open else await app.state.web.accounts.first_admin_key()
+        if not given.is_open and await app.state.web.accounts.lacks_an_admin():
+            complain(
+                "nobody at this desk is an admin: «placet users change NAME --role admin», on its store, makes one."
+            )
         url = given.public_url or _url(listening, given)
         stopped_by = _obey_signals(server)
         beside = asyncio.create_task(_beside(server, desk, url, key, announce, given, meanwhile))

@@ -323,7 +323,7 @@ class Desk:
         reason: str | None = None,
         message: str | None = None,
         arguments: Mapping[str, object] | None = None,
-        output: object = None,
+        output: object = msgspec.UNSET,
         always: bool | Grant = False,
         digest: str | None = None,
     ) -> DeskRequest:
@@ -355,7 +355,7 @@ class Desk:
     ) -> Word:
         if verdict not in ("approve", "reject", "edit", "respond"):
             raise UserError(f"A decision is approve, reject, edit or respond, not {verdict!r}.")
-        if verdict == "respond" and output is None:
+        if verdict == "respond" and output is msgspec.UNSET:
             raise UserError("To respond is to give the model an output: output=….")
         if verdict == "edit" and row.kind == "in_doubt":
             raise UserError(
@@ -365,7 +365,7 @@ class Desk:
         if (verdict == "edit") != (arguments is not None):
             raise UserError("An edit needs arguments=…, and nothing else takes them.")
         edited = None if arguments is None else await self._checked_edit(row, arguments)
-        answer = None if output is None else plain_answer(output)
+        answer = plain_answer(output) if verdict == "respond" else None
         return Word(
             verdict=verdict,
             always=always,
@@ -373,7 +373,7 @@ class Desk:
             reason=reason,
             message=message,
             arguments=edited,
-            output=answer if verdict == "respond" else None,
+            output=answer,
         )
 
     async def _checked_edit(self, row: RequestRow, arguments: Mapping[str, object]) -> JsonObject:

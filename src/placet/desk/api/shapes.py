@@ -412,6 +412,8 @@ class InvitationShape(Shown, frozen=True, kw_only=True):
 
     user: UserShape
     link: str
+    warnings: list[str]
+    """What should be known about it, in words: such as that nobody is an admin yet."""
 
 
 class MeShape(Shown, frozen=True, kw_only=True):

@@ -72,7 +72,7 @@ def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None,
     said = Word(
         decision=verdict,
         message=values.message or None if verdict == "reject" else None,
-        output=values.output if verdict == "respond" else None,
+        output=values.output if verdict == "respond" else msgspec.UNSET,
         reason=values.reason or None,
         digest=form.text("digest"),  # a form without one was not made by this page
     )

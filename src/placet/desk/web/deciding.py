@@ -42,8 +42,8 @@ class Word(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """With reject: what the model reads."""
     arguments: JsonObject | None = None
     """With edit: what is to run."""
-    output: Json = None
-    """With respond: what the model reads in the tool's place."""
+    output: Json = msgspec.UNSET
+    """With respond: what the model reads in the tool's place: any JSON, null too."""
     reason: str | None = None
     """For the record."""
     always: bool | Always = False
@@ -63,13 +63,16 @@ _BELONGS_TO: dict[str, Verdict] = {"message": "reject", "arguments": "edit", "ou
 
 def _refuse_what_does_not_belong(word: Word) -> None:
     """A slip must not approve something: what belongs to another decision is refused, not ignored."""
-    strange = [
-        name for name, verdict in _BELONGS_TO.items() if getattr(word, name) is not None and word.decision != verdict
-    ]
+    strange = [name for name, verdict in _BELONGS_TO.items() if _is_given(word, name) and word.decision != verdict]
     if strange:
         found = [FieldProblem(field=name, message=f"belongs to {_BELONGS_TO[name]}") for name in strange]
         listed = ", ".join(f"{name} (of {_BELONGS_TO[name]})" for name in strange)
         raise Problem(422, "user_error", f"{word.decision} does not take {listed}: nothing was decided.", errors=found)
+
+
+def _is_given(word: Word, name: str) -> bool:
+    value = getattr(word, name)
+    return value is not msgspec.UNSET if name == "output" else value is not None
 
 
 async def why_not_decide(web: Web, actor: Actor, request: DeskRequest, verdict: Verdict | None = None) -> str | None:
