@@ -138,9 +138,9 @@ async def test_audit_list_tells_who_did_what_when_why_and_about_what(store: str,
     call, digest = request.id.partition("#")[0], f"[{request.digest[:16]}]"
     assert lines == [
         "hold placed       tool refund  by ops: month's end",
-        "hold lifted       tool refund  by ops",
         f"approved          {call} (refund)  by ana: checked  {digest}",
         f"approval revoked  {call} (refund)  by ben  {digest}",
+        "hold lifted       tool refund  by ops",
     ]
     assert [json.loads(line)["what"] for line in alone.stdout.splitlines()] == ["hold placed", "hold lifted"]
     assert (nobody.returncode, "no run run_x" in nobody.stderr) == (1, True)
