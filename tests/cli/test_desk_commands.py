@@ -421,3 +421,24 @@ def test_nothing_is_an_answer_too(place: Place, run: Run) -> None:
     run("respond", first["id"], "--output", "null", "--as-json")
 
     assert json.loads(run("show", first["id"], "--json"))["decision"]["output"] == "null"
+
+
+def test_standing_decisions_that_contradict_and_holds_of_what_nobody_knows_are_remarked_on(
+    place: Place, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agents = [] if "--desk" in place.options else ["--agents", "tests.desk_api.agents_here:agents"]
+    run("grants", "add", "Support", "refund", *agents)
+    capsys.readouterr()
+
+    made = main(["grants", "add", "Support", "refund", "--reject", *agents, *place.options])
+    contradiction = capsys.readouterr().err
+    held = main(["grants", "hold", "tool", "refnd", *agents, *place.options])
+    unknown = capsys.readouterr().err
+    refused = run("grants", "add", "Support", "refnd", *agents, fails=True)
+    kind = run("grants", "hold", "shop", "x", fails=True)
+
+    assert (made, held) == (0, 0)
+    assert "has such calls approved: the newer one wins" in contradiction
+    assert "knows no tool 'refnd'" in unknown
+    assert "It has: refund, look_up." in refused
+    assert "it is one of agent, run, tool" in kind

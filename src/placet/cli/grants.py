@@ -9,14 +9,15 @@ from placet.cli.asking import Client, add_desk, client_of, part
 from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_json
 from placet.cli.numbers import whole_number
-from placet.cli.people import Row, show_list
+from placet.cli.people import Row, show_list, warn
 from placet.cli.tables import Cell, ago
 from placet.codec import JsonObject
 
 DESCRIPTION = """\
 placet grants                 lists standing decisions
 placet grants add AGENT TOOL  makes one: calls of this tool by this agent are
-                              approved (with --reject: rejected) from now on
+                              approved (with --reject: rejected) from now on;
+                              where two contradict each other, the newer wins
 placet grants revoke ID       takes one back; what it decided stays decided
 placet grants holds           lists what operators hold back
 placet grants hold KIND NAME  holds a run, an agent or a tool: nothing that it
@@ -45,7 +46,9 @@ def run(options: argparse.Namespace) -> int:
             case "list", []:
                 return _list_grants(client, options)
             case "add", [agent, tool]:
-                return _tell(options, client.ask("POST", "/v1/grants", None, _grant(options, agent, tool)), "made")
+                made = client.ask("POST", "/v1/grants", None, _grant(options, agent, tool))
+                warn(made)
+                return _tell(options, made, "made")
             case "revoke", [grant_id]:
                 client.ask("DELETE", f"/v1/grants/{part(grant_id)}")
                 return _tell(options, {"id": grant_id}, "revoked")
@@ -53,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
                 return _list_holds(client, options)
             case "hold", [kind, name]:
                 body = {"kind": kind, "name": name} | ({} if options.reason is None else {"reason": options.reason})
-                client.ask("POST", "/v1/holds", None, body)
+                warn(client.ask("POST", "/v1/holds", None, body))
                 return _tell(options, {"kind": kind, "name": name}, "held")
             case "lift", [kind, name]:
                 client.ask("DELETE", "/v1/holds", {"kind": kind, "name": name})
@@ -83,13 +86,18 @@ def _grant_row(found: JsonObject) -> Row:
     bounds = [
         f"only {json.dumps(found['arguments'])}" if found.get("arguments") else "",
         f"{found['uses']} uses" if found.get("uses") else "",
-        f"until {found['until']}" if found.get("until") else "",
+        _end(found["until"]) if found.get("until") else "",
     ]
     verdict = str(found["decision"])
     tool = str(found["tool"]).rpartition(":")[2]
     words = ", ".join(filter(None, bounds)) or "any arguments, no end"
     styled = Cell(verdict, "green" if verdict == "approve" else "red")
     return [str(found["id"]), styled, str(found["agent"]), tool, str(found["by"] or ""), ago(found["at"]), words]
+
+
+def _end(until: object) -> str:
+    when = ago(until)
+    return f"ends {when}" if when.startswith("in ") else f"over for {when}"
 
 
 def _list_holds(client: Client, options: argparse.Namespace) -> int:

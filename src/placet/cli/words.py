@@ -10,6 +10,7 @@ from placet.cli.asking import Client, Refused, add_desk, client_of, part
 from placet.cli.exit_codes import FAILED, OK, CommandFailed
 from placet.cli.loading import add_json
 from placet.cli.naming import request_named
+from placet.cli.people import warn
 from placet.cli.terminal import complain, shown
 from placet.codec import JsonObject
 
@@ -64,6 +65,7 @@ def _say_one(
         found: JsonObject = client.ask("POST", path, None, word)
     except Refused as error:
         return _failed(options, str(request["id"]), error.problem, f"{request['id']}: {error}")
+    warn(found)
     if options.json:
         print(json.dumps(found))
     else:

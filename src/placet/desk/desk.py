@@ -396,19 +396,20 @@ class Desk:
 
     def tool_at(self, agent: str, tool_name: str) -> Tool | None:
         """The tool of that name of the agent at this path; None where the agent's code is not here."""
-        found = self._agent_at(agent)
+        found = self.agent_at(agent)
         return found.tool_named(tool_name) if found is not None else None
 
     async def _server_tool(self, agent: str, tool_name: str) -> Tool | None:
         """The tool of that name that one of the agent's servers has at this moment."""
-        owner = self._agent_at(agent)
+        owner = self.agent_at(agent)
         if owner is None or not owner.mcp_servers:
             return None
         async with servers_in_use(AgentGraph(owner)):
             found = await find_tools(owner, RunContextWrapper(None))
         return next((tool for tool in found if tool.name == tool_name), None)
 
-    def _agent_at(self, agent: str) -> Agent[Any] | None:
+    def agent_at(self, agent: str) -> Agent[Any] | None:
+        """The agent at this path; None where its code is not here."""
         root = self._driver.agents.get(agent.partition("/")[0].partition(">")[0])
         try:
             return AgentGraph(root).at(agent) if root is not None else None
@@ -431,6 +432,8 @@ class Desk:
         new = facts_to_append(run, [decision])
         path = path_of(row.call)
         wrapped: list[AnyFact] = [InChild(path, grant) if path else grant for grant in grants]
+        if new:
+            _refuse_if_over(grants, self._now())
         return [*wrapped, *new] if new else []
 
     def _refuse_if_late(self, row: RequestRow, run: RunFold) -> None:
@@ -498,6 +501,7 @@ class Desk:
         entry = Entry(call="", label="", name=tool.name, tool=tool.identity, agent=agent, fingerprint=tool.fingerprint)
         word = Word(verdict=verdict, always=bounds, by=by, reason=reason, message=message)
         _, (made,) = facts_of_word(entry, word, self._now())
+        _refuse_if_over([made], self._now())
         await self.store.put_grant(made)
         return made
 
@@ -593,6 +597,11 @@ class Desk:
             await self._engine.enqueue(run_id)
             return
         raise StoreError(f"Run {run_id} changes so often that nothing could be appended to it: try again.")
+
+
+def _refuse_if_over(grants: Sequence[GrantMade], now: float) -> None:
+    if any(grant.until is not None and grant.until <= now for grant in grants):
+        raise UserError("The time of this standing decision is over already: it would never decide anything.")
 
 
 def _shown(row: RunRow, held: str | None = None) -> DeskRun:

@@ -15,6 +15,7 @@ from placet.desk.api.shapes import (
     ApprovalFilter,
     ApprovalPage,
     ApprovalShape,
+    DecidedApproval,
     DecisionShape,
     ManyOutcomes,
     ManyWords,
@@ -28,6 +29,7 @@ from placet.desk.desk import DeskRequest
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import Word, decide, decision_about, request_or_404, why_not_decide
 from placet.desk.web.problems import Problem, as_problem
+from placet.desk.web.standing import remarks_on_always
 from placet.errors import PlacetError
 
 HASH_HINT = " An id ends with «#» and a number: in an address, «#» is written %23."
@@ -63,8 +65,11 @@ async def _decision(web: Web, request: DeskRequest) -> DecisionShape | None:
     return None if made is None else DecisionShape.of(made)
 
 
-async def decide_one(ask: Ask[Nothing, Word]) -> ApprovalShape:
-    return ApprovalShape.of(await decide(ask.web, ask.actor, _id_in(ask.part("request_id")), ask.body))
+async def decide_one(ask: Ask[Nothing, Word]) -> DecidedApproval:
+    request_id, remarks = _id_in(ask.part("request_id")), list[str]()
+    if ask.body.always:
+        remarks = await remarks_on_always(ask.web, await request_or_404(ask.web, request_id), ask.body)
+    return DecidedApproval.with_remarks(await decide(ask.web, ask.actor, request_id, ask.body), remarks)
 
 
 async def revoke(ask: Ask[Nothing, Why]) -> ApprovalShape:
@@ -136,7 +141,7 @@ OPERATIONS = (
         "approvals",
         role="reviewer",
         body=Word,
-        answer=ApprovalShape,
+        answer=DecidedApproval,
         problems=(404, 409),
         details="The decision is recorded under the name of whoever asks. The same decision again is a success; a "
         "contradicting one is a conflict (409) that names the `winner`. With `digest`, only what was shown is decided "

@@ -244,6 +244,15 @@ def _columns(request: DeskRequest) -> dict[str, Any]:  # Any: the fields of both
     }
 
 
+class DecidedApproval(ApprovalShape, frozen=True, kw_only=True):
+    warnings: list[str]
+    """What should be known about the decision, in words: standing decisions that its «always» contradicts."""
+
+    @classmethod
+    def with_remarks(cls, request: DeskRequest, remarks: list[str]) -> DecidedApproval:
+        return cls(**_columns(request), warnings=remarks)
+
+
 class ApprovalPage(Shown, frozen=True, kw_only=True):
     data: list[ApprovalShape]
     next: str | None
@@ -299,19 +308,32 @@ class GrantShape(Shown, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, grant: GrantMade) -> GrantShape:
-        return cls(
-            id=grant.id,
-            agent=grant.agent,
-            tool=grant.tool,
-            decision=grant.verdict,
-            by=grant.by,
-            at=moment(grant.at),
-            reason=grant.reason,
-            message=grant.message,
-            arguments=grant.arguments,
-            until=None if grant.until is None else moment(grant.until),
-            uses=grant.uses,
-        )
+        return cls(**_of_grant(grant))
+
+
+class MadeGrant(GrantShape, frozen=True, kw_only=True):
+    warnings: list[str]
+    """What should be known about it, in words: standing decisions that it contradicts, calls that it will not reach."""
+
+    @classmethod
+    def with_remarks(cls, grant: GrantMade, remarks: list[str]) -> MadeGrant:
+        return cls(**_of_grant(grant), warnings=remarks)
+
+
+def _of_grant(grant: GrantMade) -> dict[str, Any]:  # Any: the fields of both shapes
+    return {
+        "id": grant.id,
+        "agent": grant.agent,
+        "tool": grant.tool,
+        "decision": grant.verdict,
+        "by": grant.by,
+        "at": moment(grant.at),
+        "reason": grant.reason,
+        "message": grant.message,
+        "arguments": grant.arguments,
+        "until": None if grant.until is None else moment(grant.until),
+        "uses": grant.uses,
+    }
 
 
 class GrantList(Shown, frozen=True, kw_only=True):
@@ -349,6 +371,11 @@ class HoldShape(Shown, frozen=True, kw_only=True):
 
 class HoldList(Shown, frozen=True, kw_only=True):
     data: list[HoldShape]
+
+
+class HoldsNow(HoldList, frozen=True, kw_only=True):
+    warnings: list[str]
+    """That nobody here knows what is held, in words."""
 
 
 class NewHold(Given, frozen=True, kw_only=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from placet.codec import JsonObject
 from placet.core.elicitation import is_link
@@ -15,8 +16,9 @@ from placet.desk.pages.rendering import Notice, link
 from placet.desk.pages.words import json_text, shortened
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import why_not_decide
+from placet.desk.web.standing import standing_about
 from placet.errors import PlacetError
-from placet.events import DecisionMade
+from placet.events import DecisionMade, GrantMade
 from placet.preview import PreviewLine, preview
 from placet.tool import FunctionTool
 
@@ -49,6 +51,8 @@ class Card:
     who_may: str
     decision: DecisionMade | None
     decided_by_me: bool
+    standing: list[GrantMade] = field(default_factory=list)
+    """What stands about this tool of this agent already."""
 
     @property
     def tool_description(self) -> str:
@@ -162,6 +166,7 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> Card:
         who_may=await who_may(web, actor, request),
         decision=_decision(tale, call, request),
         decided_by_me=request.decided_by == actor.name,
+        standing=await standing_about(web, request) if request.status == "pending" else [],
     )
 
 
@@ -211,12 +216,12 @@ def find_call(tale: RunTale, call: str) -> CallTale | None:
     return found
 
 
-def notice_of(done: DeskRequest) -> Notice:
-    """What has just become of a request."""
-    said = STATUS_WORD[done.status]
+def notice_of(done: DeskRequest, remarks: Sequence[str] = ()) -> Notice:
+    """What has just become of a request, and what should be known about it."""
+    said = f"{STATUS_WORD[done.status]}: {done.tool}, {shortened(in_one_line(done.arguments), 70)}"
     return Notice(
-        f"{said}: {done.tool}, {shortened(in_one_line(done.arguments), 70)}",
-        "bad" if done.status == "closed" else "good",
+        " ".join([f"{said}.", *remarks] if remarks else [said]),
+        "bad" if done.status == "closed" or remarks else "good",
         link("/inbox", open=done.id),
         "Show",
     )

@@ -32,6 +32,7 @@ from placet.desk.pages.words import counted, json_text, shortened
 from placet.desk.web.context import Web, actor_of, web_of
 from placet.desk.web.deciding import Word, decide, request_or_404, why_not_decide
 from placet.desk.web.problems import Problem
+from placet.desk.web.standing import remarks_on_always
 from placet.events import Verdict
 
 MAX_TOGETHER = 200
@@ -57,11 +58,12 @@ async def decide_one(request: Request) -> Response:
         status = 200 if form.get("change") else 422
         return await _card_again(request, card, form, status, panel=panel)
     following = await _following(request, form, card.request.id)
+    remarks = await remarks_on_always(web, card.request, word)
     try:
         done = await decide(web, actor, card.request.id, word)
     except Problem as problem:
         return await _refused(request, card, form, problem)
-    return await _went_on(request, form, done, following)
+    return await _went_on(request, form, done, following, remarks)
 
 
 def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None, Any]:
@@ -186,13 +188,13 @@ async def _following(request: Request, form: Form, request_id: str) -> str:
     return others[0] if others else ""
 
 
-async def _went_on(request: Request, form: Form, done: DeskRequest, following: str) -> Response:
+async def _went_on(request: Request, form: Form, done: DeskRequest, following: str, remarks: list[str]) -> Response:
     web, actor = web_of(request), actor_of(request)
     filters, cursor = filters_of_text(form.text("back")), form.text("cursor") or None
     address = link("/inbox", filters.query, cursor=cursor, open=following)
     if not is_partial(request):
         return RedirectResponse(link("/inbox", filters.query, cursor=cursor, open=following, done=done.id), 303)
-    notice = notice_of(done)
+    notice = notice_of(done, remarks)
     context = await list_context(request, filters, cursor, following) | {"notice": notice}
     if following:
         context["card"] = await card_of(web, actor, await request_or_404(web, following))
