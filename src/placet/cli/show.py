@@ -112,7 +112,8 @@ def _standing(found: JsonObject) -> Iterator[str]:
         yield "the time to decide is over" if is_over else f"to be decided {ago(found['expires_at'])}"
     if found.get("decided_by") and not found.get("decision"):
         reason = f": {shown(str(found['reason']))}" if found.get("reason") else ""
-        yield f"decided by {shown(str(found['decided_by']))}{reason}"
+        word = "its approval was taken back" if found["status"] == "closed" else "decided"
+        yield f"{word} by {shown(str(found['decided_by']))}{reason}"
     if found.get("you_may_not"):
         yield shown(str(found["you_may_not"]))
 

@@ -27,7 +27,7 @@ from placet.desk.api.shapes import (
 )
 from placet.desk.desk import DeskRequest
 from placet.desk.web.context import Web
-from placet.desk.web.deciding import Word, decide, decision_about, request_or_404, why_not_decide
+from placet.desk.web.deciding import Word, decide, decision_about, request_or_404, take_back, why_not_decide
 from placet.desk.web.problems import Problem, as_problem
 from placet.desk.web.standing import remarks_on_always
 from placet.errors import PlacetError
@@ -73,12 +73,7 @@ async def decide_one(ask: Ask[Nothing, Word]) -> DecidedApproval:
 
 
 async def revoke(ask: Ask[Nothing, Why]) -> ApprovalShape:
-    """Whoever may say no to a call may take a yes to it back."""
-    request = await request_or_404(ask.web, _id_in(ask.part("request_id")))
-    refused = await why_not_decide(ask.web, ask.actor, request, "reject")
-    if refused is not None:
-        raise Problem(403, "access_denied", refused)
-    return ApprovalShape.of(await ask.web.desk.revoke(request.id, by=ask.actor.name, reason=ask.body.reason))
+    return ApprovalShape.of(await take_back(ask.web, ask.actor, _id_in(ask.part("request_id")), ask.body.reason))
 
 
 async def decide_many(ask: Ask[Nothing, ManyWords]) -> ManyOutcomes:

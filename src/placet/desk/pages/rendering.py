@@ -32,6 +32,8 @@ class Notice:
     look: str = "good"
     link: str = ""
     link_word: str = ""
+    undo: str = ""
+    """The request whose approval can be taken back from here."""
 
 
 @cache

@@ -16,7 +16,7 @@ from placet.core.approvals import name_of
 from placet.core.json_schema import problems as schema_problems
 from placet.desk.desk import Desk, DeskRequest
 from placet.desk.web.context import Web
-from placet.desk.web.deciding import Always, Word
+from placet.desk.web.deciding import Always, Word, call_of
 from placet.desk.web.problems import FieldProblem, Problem
 from placet.errors import PlacetError
 from placet.events import GrantMade, HoldKind
@@ -164,7 +164,7 @@ async def _of_run(web: Web, request: DeskRequest) -> Sequence[GrantMade]:
         found = await load_recent(web.desk.store, request.run_id)
     except PlacetError:  # its log cannot be read here
         return []
-    path = path_of(request.id.partition(":")[2].rpartition("#")[0])
+    path = path_of(call_of(request.id)[0])
     return [] if found is None else [each for each in found[2].ledger.grants() if each.path == path]
 
 
