@@ -310,6 +310,14 @@
     try { await navigator.clipboard.writeText(element.textContent); toast('Copied.'); } catch { toast('The browser does not allow copying here.', 'bad'); }
   }
 
+  // Whoever writes a value means it: «give a value» is on then, and «nothing» is off.
+  document.addEventListener('input', (event) => {
+    if (!event.target.matches('.form-fields [name^="v."], .form-fields [name^="j."]')) return;
+    for (let place = event.target.closest('.field'); place; place = place.parentElement.closest('fieldset.group')) {
+      for (const each of all(':scope > .switch input', place)) each.checked = each.name.startsWith('has.');
+    }
+  });
+
   document.addEventListener('change', (event) => {
     if (event.target.matches('[data-submit]')) event.target.form.requestSubmit();
     if (event.target.matches('#picks input[name=pick]')) showPicked();
