@@ -152,7 +152,13 @@
   const FRESH = 500; // ms: a double click or a held Enter must not decide about the card that comes next
 
   function isDirty() {
-    return all('[data-panel] textarea, [data-panel] input[type=text]').some((each) => each.value !== each.defaultValue);
+    return all('[data-panel] textarea, [data-panel] select, [data-panel] input').some(isChanged);
+  }
+
+  function isChanged(field) {
+    if (field.type === 'checkbox' || field.type === 'radio') return field.checked !== field.defaultChecked;
+    if (field.options) return [...field.options].some((each) => each.selected !== each.defaultSelected);
+    return field.value !== field.defaultValue;
   }
 
   function markOpen() {
@@ -324,11 +330,14 @@
     if (event.target.id === 'keys-on') localStorage.setItem(KEYS, event.target.checked ? 'on' : 'off');
   });
 
+  function tellBar(bar) {
+    const place = $('#timeline-detail');
+    if (bar && place) say(place, bar.getAttribute('aria-label'));
+  }
+
   for (const kind of ['pointerover', 'focusin']) {
     document.addEventListener(kind, (event) => {
-      const found = event.target.closest && event.target.closest('.timeline a');
-      const place = $('#timeline-detail');
-      if (found && place) say(place, found.getAttribute('aria-label'));
+      if (event.target.closest && event.target.closest('.timeline a')) tellBar(event.target.closest('.timeline a'));
     });
   }
 
@@ -353,6 +362,7 @@
     showPicked();
     for (const each of all('.toast')) fade(each);
     forgetUndo();
+    tellBar($('.timeline a:hover') || $('.timeline a:focus')); // what it tells may have changed
     if (!isCard) return;
     const source = ctx.sourceElement;
     if (source && source.matches('[data-undo]') && source.closest('.toast')) source.closest('.toast').remove();
