@@ -7,11 +7,13 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from placet.cli.grants import _moment
 from placet.cli.main import main
 from tests.support.desk_server import in_thread, support_agents
 
@@ -442,3 +444,22 @@ def test_standing_decisions_that_contradict_and_holds_of_what_nobody_knows_are_r
     assert "knows no tool 'refnd'" in unknown
     assert "It has: refund, look_up." in refused
     assert "it is one of agent, run, tool" in kind
+
+
+@pytest.mark.parametrize(("written", "hours"), [("90min", 1.5), ("8h", 8), ("7 d", 168)])
+def test_the_end_of_a_standing_decision_may_be_written_as_a_span(written: str, hours: float) -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+
+    assert datetime.fromisoformat(_moment(written, now)) == now + timedelta(hours=hours)
+
+
+@pytest.mark.parametrize("written", ["tomorrow", "2030-01-01T00:00:00", "-3h", ""])
+def test_an_end_that_is_no_moment_is_wrong_usage(
+    written: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["grants", "add", "Support", "refund", f"--until={written}", "--store", f"sqlite:///{tmp_path / 'x.db'}"]
+
+    code = main(words)
+
+    assert code == 2
+    assert "write a span like 30min, 8h or 7d" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from placet import events as e
 from placet.cli.cards import Card, render_card
 from placet.cli.show import request_lines
 from placet.cli.story import story_of
+from placet.cli.tables import Cell, table
 from placet.cli.terminal import PLAIN, Terminal, shown, width_of, wrap
 from placet.cli.timeline import render_story
 from placet.testing import assistant_message, function_call
@@ -246,3 +247,42 @@ def test_a_request_of_a_call_that_asks_shows_its_questions_and_what_they_take() 
     assert "It asks: Which account?" in text
     assert 'iban  {"type": "string"}' in text
     assert max(map(width_of, lines)) <= 71
+
+
+HEAD = ["request", "tool", "arguments"]
+ROWS = [["run_1:1.0#1", Cell("refund", "bold"), "x" * 50], ["run_2:1.0#1", "", "漢" * 40]]
+
+
+def test_a_table_cuts_only_its_last_column_and_fits() -> None:
+    lines = table(terminal(60), HEAD, ROWS)
+
+    assert lines[0] == "request      tool    arguments"
+    assert lines[1].startswith("run_1:1.0#1  refund  xxx")
+    assert lines[1].endswith("x...")
+    assert max(map(width_of, lines)) <= 60
+
+
+def test_what_has_no_room_beside_the_others_stands_below_them_and_ids_stay_whole() -> None:
+    lines = table(terminal(36), HEAD, ROWS)
+
+    assert lines[0] == "request      tool"
+    assert lines[1] == "run_1:1.0#1  refund"
+    assert lines[2] == "  " + "x" * 31 + "..."
+    assert max(map(width_of, lines)) <= 36
+
+
+def test_in_a_narrow_terminal_each_value_has_a_line_and_nothing_is_cut() -> None:
+    wide = [["run_1:1.0#1 and a very long id", "refund", "some words that go on"]]
+
+    lines = table(terminal(34), HEAD, wide)
+
+    assert [line.split("  ")[0] for line in lines if not line.startswith(" ")] == HEAD
+    assert " ".join(line[11:].strip() for line in lines) == " ".join(str(each) for each in wide[0])
+    assert max(map(width_of, lines)) <= 34
+
+
+def test_in_a_pipe_every_row_is_one_whole_line() -> None:
+    lines = table(Terminal(io.StringIO(), 40, glyphs=PLAIN, is_piped=True), HEAD, ROWS)
+
+    assert len(lines) == 3
+    assert lines[1].endswith("x" * 50)

@@ -39,8 +39,9 @@ class Refused(CommandFailed):
 def _told(status: int, problem: JsonObject) -> str:
     text = shown(str(problem.get("detail") or problem.get("title") or f"the desk answered {status}"), keep_lines=True)
     errors = problem.get("errors")
-    if isinstance(errors, list):
-        text += "".join(f"\n  {shown(str(e.get('field')))}: {shown(str(e.get('message')))}" for e in errors)
+    for each in errors if isinstance(errors, list) else ():
+        if str(each.get("message")) not in text:  # some details say it already
+            text += f"\n  {shown(str(each.get('field')))}: {shown(str(each.get('message')))}"
     if status == 401:
         text += "\nSet PLACET_TOKEN to a token of yours (an admin makes one: placet tokens add)."
     return text

@@ -103,7 +103,7 @@ async def _list(options: argparse.Namespace) -> int:
 
 def _told(entry: Entry) -> str:
     """One line for people: when, what, about what, by whom and why, and the beginning of the digest."""
-    when = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    when = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     about = entry.subject + (f" ({entry.detail})" if entry.detail else "")
     who = f"  by {entry.by}" if entry.by is not None else ""
     why = f": {entry.why}" if entry.why else ""

@@ -20,10 +20,10 @@ def decision_lines(found: JsonObject, terminal: Terminal) -> list[str]:
         return []
     title = f"{_WORDS[str(made['decision'])]} by {shown(str(made['by'] or 'somebody'))}, {ago(made['at'])} ago"
     rows = _rows(found, made, terminal)
-    if made.get("reason"):
-        rows += two_columns([("reason", shown(str(made["reason"])))], terminal.width - 4, terminal, "dim")
-    if made.get("grant"):
-        rows += two_columns([("by grant", shown(str(made["grant"])))], terminal.width - 4, terminal, "dim")
+    for name, word in (("reason", "for the record"), ("grant", "by the grant")):
+        if made.get(name):
+            rows += [("", "")] if rows else []
+            rows += two_columns([(word, shown(str(made[name])))], terminal.width - 4, terminal, "dim")
     return framed(title, rows, terminal)
 
 

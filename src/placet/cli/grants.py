@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+from datetime import UTC, datetime, timedelta
 
 from placet.cli.asking import Client, add_desk, client_of, part
 from placet.cli.exit_codes import OK, WrongUsage
@@ -24,6 +26,8 @@ placet grants hold KIND NAME  holds a run, an agent or a tool: nothing that it
                               covers starts, approved or not
 placet grants lift KIND NAME  lifts a hold
 """
+_SPAN = re.compile(r"(\d{1,6})\s*(min|h|d)")
+_UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _ACTIONS = ("list", "add", "revoke", "holds", "hold", "lift")
 
 
@@ -34,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reject", action="store_true", help="for add: a standing no")
     parser.add_argument("--arguments", metavar="JSON", help="for add: only calls with exactly these values")
     parser.add_argument("--uses", type=whole_number(1), metavar="N", help="for add: so many times")
-    parser.add_argument("--until", metavar="TIME", help="for add: until then (ISO 8601, with a time zone)")
+    parser.add_argument("--until", metavar="TIME", help="for add: until then, as in 8h, 7d or 2030-01-31T18:00Z")
     parser.add_argument("--reason", metavar="TEXT", help="why, for the record")
     add_desk(parser, with_agents=True)
     add_json(parser)
@@ -72,8 +76,23 @@ def _grant(options: argparse.Namespace, agent: str, tool: str) -> JsonObject:
             found["arguments"] = json.loads(options.arguments)
         except ValueError as error:
             raise WrongUsage(f"--arguments is not JSON: {error}.") from error
-    given = {"uses": options.uses, "until": options.until, "reason": options.reason}
+    until = None if options.until is None else _moment(options.until)
+    given = {"uses": options.uses, "until": until, "reason": options.reason}
     return {**found, **{name: value for name, value in given.items() if value is not None}}
+
+
+def _moment(text: str, now: datetime | None = None) -> str:
+    """A moment as the API takes it: written whole, or as a span from now on."""
+    span = _SPAN.fullmatch(text.strip())
+    try:
+        if span is not None:
+            return ((now or datetime.now(UTC)) + int(span[1]) * _UNITS[span[2]]).isoformat(timespec="seconds")
+        found = datetime.fromisoformat(text.strip())
+    except (ValueError, OverflowError):
+        found = None
+    if found is None or found.tzinfo is None:
+        raise WrongUsage(f"--until {text!r}: write a span like 30min, 8h or 7d, or a moment like 2030-01-31T18:00:00Z.")
+    return found.isoformat()
 
 
 def _list_grants(client: Client, options: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from placet import PlacetError, __version__
 from placet.cli.exit_codes import FAILED, INTERRUPTED, USAGE, CommandFailed, WrongUsage
@@ -77,9 +77,18 @@ class _HelpFormat(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=26, width=80)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong as all commands say it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        complain(f"{message}.")
+        sys.exit(USAGE)
+
+
 def _root_parser() -> argparse.ArgumentParser:
     listed = "\n".join(f"  {command.name:<10} {command.summary}" for command in COMMANDS)
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="placet",
         usage="placet [--version] [--help] COMMAND …",
         description=f"{DESCRIPTION}\ncommands:\n{listed}\n\n«placet COMMAND --help» says more about a command.",
@@ -92,7 +101,7 @@ def _root_parser() -> argparse.ArgumentParser:
 
 
 def command_parser(command: Command, module: CommandModule) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"placet {command.name}",
         formatter_class=_HelpFormat,
         allow_abbrev=False,

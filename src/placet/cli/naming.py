@@ -23,7 +23,7 @@ def request_named(client: Client, name: str) -> JsonObject:
     if found is not None:
         return found
     waiting = [str(row["id"]) for row in all_pages(client, "/v1/approvals", {"status": "pending"}, None)]
-    return _only(client, name, waiting, "that wait", "«placet pending» lists what waits")
+    return _only(client, name, waiting, "that waits", "«placet pending» lists them")
 
 
 def decided_request_named(client: Client, name: str) -> JsonObject:
@@ -32,7 +32,7 @@ def decided_request_named(client: Client, name: str) -> JsonObject:
     if found is not None:
         return found
     hint = "«placet show RUN» shows what was decided in a run"
-    return _only(client, name, list(_approved(client)), "that were approved", hint)
+    return _only(client, name, list(_approved(client)), "that was approved", hint)
 
 
 def _by_id(client: Client, name: str) -> JsonObject | None:
@@ -60,6 +60,6 @@ def _only(client: Client, name: str, ids: list[str], which: str, hint: str) -> J
         found: JsonObject = client.ask("GET", f"/v1/approvals/{part(fits[0])}")
         return found
     if not fits:
-        raise NoSuchRequest(f"there is no request {name!r}; {hint}.")
+        raise NoSuchRequest(f"there is no request {name!r} {which}; {hint}.")
     listed = "\n".join(f"  {each}" for each in fits[:LISTED])
-    raise CommandFailed(f"{name!r} fits {len(fits)} requests {which}: write more of it.\n{listed}")
+    raise CommandFailed(f"{name!r} fits {len(fits)} requests: write more of it.\n{listed}")

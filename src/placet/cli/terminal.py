@@ -67,6 +67,8 @@ class Terminal:
     width: int = 80
     coloured: bool = False
     glyphs: Glyphs = PRETTY
+    is_piped: bool = False
+    """Nobody looks: a program reads, and lines may be as long as they are."""
 
     def say(self, text: str = "") -> None:
         print(text, file=self.out, flush=True)
@@ -91,7 +93,8 @@ def this_terminal() -> Terminal:
     """The standard output of this process."""
     out = sys.stdout
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size((80, 24)).columns))
-    return Terminal(out, width, has_colours(out), PRETTY if _can_write_pretty(out) else PLAIN)
+    glyphs = PRETTY if _can_write_pretty(out) else PLAIN
+    return Terminal(out, width, has_colours(out), glyphs, not out.isatty() and not os.environ.get("COLUMNS"))
 
 
 def has_colours(out: TextIO) -> bool:

@@ -56,7 +56,7 @@ def line_of(event: JsonObject, terminal: Terminal) -> str:
     kind = str(event.get("type", ""))
     at = event.get("at")
     clock = datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S") if isinstance(at, int | float) else ""
-    known = ("type", "at", "run_id", "sequence", "id", "path")
+    known = ("type", "at", "run_id", "sequence", "index", "id", "path")
     rest = {name: value for name, value in event.items() if name not in known and value not in (None, "", [], {})}
     details = " ".join(
         f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in rest.items()
