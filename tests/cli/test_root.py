@@ -142,3 +142,19 @@ def test_the_usage_of_a_command_names_what_it_takes(
         main([command, "--nonsense"])
 
     assert f"usage: {usage}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("closed", ["1", "2"])
+def test_an_output_that_is_closed_is_no_traceback(closed: str, tmp_path: Path) -> None:
+    words = f'"$@" {closed}>&-'
+    found = run(["/bin/sh", "-c", words, "sh", *PLACET, "runs", "--store", f"sqlite:///{tmp_path / 'x.db'}"], tmp_path)
+
+    assert found.returncode == 0
+    assert "Traceback" not in found.stdout + found.stderr
+
+
+def test_what_the_system_says_is_told_as_a_sentence(tmp_path: Path) -> None:
+    words = '"$@" > /dev/full'
+    found = run(["/bin/sh", "-c", words, "sh", *PLACET, "runs", "--store", f"sqlite:///{tmp_path / 'x.db'}"], tmp_path)
+
+    assert (found.returncode, found.stderr) == (1, "placet: the system says: No space left on device.\n")

@@ -163,7 +163,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has gone: nothing is left to be said to them
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except (CommandFailed, PlacetError, OSError) as error:
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        complain(f"the system says: {error.strerror or error}{place}.")
+        return FAILED
+    except (CommandFailed, PlacetError) as error:
         complain(str(error))
         return FAILED
 

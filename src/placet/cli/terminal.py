@@ -15,6 +15,7 @@ import shutil
 import sys
 import unicodedata
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 
 Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "blue", "magenta", "cyan"]
@@ -110,7 +111,11 @@ def _can_write_pretty(out: TextIO) -> bool:
 
 
 def never_fail_to_print() -> None:
-    """A character that the output's encoding lacks is written as an escape, and is no error."""
+    """A character that the output's encoding lacks is written as an escape, and is no error; neither is an output that
+    whoever started us has closed."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # for as long as we live
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
