@@ -15,7 +15,7 @@ from placet.cli.cards import Card, render_card
 from placet.cli.show import request_lines
 from placet.cli.story import story_of
 from placet.cli.tables import Cell, table
-from placet.cli.terminal import PLAIN, Terminal, shown, width_of, wrap
+from placet.cli.terminal import PLAIN, Terminal, clipped, shown, width_of, wrap
 from placet.cli.timeline import render_story
 from placet.testing import assistant_message, function_call
 
@@ -286,3 +286,11 @@ def test_in_a_pipe_every_row_is_one_whole_line() -> None:
 
     assert len(lines) == 3
     assert lines[1].endswith("x" * 50)
+
+
+def test_a_painted_line_is_clipped_by_what_is_seen_and_keeps_its_colours() -> None:
+    painted = Terminal(io.StringIO(), coloured=True).paint("漢字 and more", "red") + " plain"
+
+    assert clipped(painted, 7) == "\033[31m漢字 an\033[0m"
+    assert clipped(painted, 5) == "\033[31m漢字 \033[0m"
+    assert clipped("short", 80) == "short"

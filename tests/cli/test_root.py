@@ -12,7 +12,7 @@ import pytest
 
 from placet import __version__
 from placet.cli.main import COMMANDS, main
-from tests.cli.running import PLACET, environment, placet, run
+from tests.cli.running import PLACET, at_a_terminal, environment, placet, run
 
 HELP = Path(__file__).parent / "help"
 
@@ -158,3 +158,15 @@ def test_what_the_system_says_is_told_as_a_sentence(tmp_path: Path) -> None:
     found = run(["/bin/sh", "-c", words, "sh", *PLACET, "runs", "--store", f"sqlite:///{tmp_path / 'x.db'}"], tmp_path)
 
     assert (found.returncode, found.stderr) == (1, "placet: the system says: No space left on device.\n")
+
+
+def test_whoever_is_waited_for_is_told_so_and_complaints_break_between_words(tmp_path: Path) -> None:
+    with at_a_terminal(
+        "respond", "nothing", "--store", f"sqlite:///{tmp_path / 'x.db'}", cwd=tmp_path, width=40
+    ) as one:
+        one.expect("Type the answer, then Ctrl-D.")
+        one.press(b"paid\n\x04")
+        said = one.expect("lists them.")
+
+    assert "there is no request" in said
+    assert max(len(line) for line in said.splitlines()) <= 40

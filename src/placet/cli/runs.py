@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 
 from placet.cli.asking import Client, add_desk, all_pages, client_of, part
@@ -12,7 +11,7 @@ from placet.cli.exit_codes import OK, CommandFailed, WrongUsage
 from placet.cli.loading import add_json
 from placet.cli.numbers import whole_number
 from placet.cli.tables import Cell, ago, table
-from placet.cli.terminal import Style, shown, this_terminal
+from placet.cli.terminal import Style, read_all, shown, this_terminal
 from placet.codec import JsonObject
 
 DESCRIPTION = """\
@@ -47,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
             case "list", []:
                 return _list(client, options)
             case "start", [agent, text]:
-                return _start(client, options, agent, sys.stdin.read() if text == "-" else text)
+                return _start(client, options, agent, read_all("the input") if text == "-" else text)
             case "cancel", [run_id]:
                 body: JsonObject = {} if options.reason is None else {"reason": options.reason}
                 return _tell(options, client.ask("POST", f"/v1/runs/{part(run_id)}/cancel", None, body))

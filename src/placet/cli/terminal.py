@@ -11,12 +11,15 @@ import getpass
 import io
 import json
 import os
+import re
 import shutil
 import sys
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
+
+from placet.cli.exit_codes import WrongUsage
 
 Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "blue", "magenta", "cyan"]
 
@@ -30,6 +33,7 @@ _CODES: dict[Style, str] = {
     "magenta": "35",
     "cyan": "36",
 }
+_PAINT = re.compile(r"(\033\[[0-9;]*m)")
 WIDEST = 100
 """Wider lines are hard to read, however wide the window is."""
 NARROWEST = 40
@@ -124,7 +128,10 @@ def never_fail_to_print() -> None:
 def complain(text: str) -> None:
     """Say on standard error why the command ends."""
     red = Terminal(sys.stderr, coloured=has_colours(sys.stderr))
-    print(red.paint("placet:", "red", "bold"), shown(text, keep_lines=True), file=sys.stderr, flush=True)
+    lines = shown(f"placet: {text}", keep_lines=True)
+    if sys.stderr.isatty():
+        lines = "\n".join(line.rstrip() for line in wrap(lines, shutil.get_terminal_size((80, 24)).columns))
+    print(red.paint("placet:", "red", "bold") + lines.removeprefix("placet:"), file=sys.stderr, flush=True)
 
 
 # -- somebody who types ----------------------------------------------------------------------------------------------
@@ -144,6 +151,16 @@ def ask(prompt: str) -> str | None:
         return None
     except UnicodeDecodeError:
         return ""  # not text: as good as nothing, and the question is asked again
+
+
+def read_all(what: str) -> str:
+    """All of standard input; whoever sits there is told that they are waited for."""
+    if sys.stdin.isatty():
+        print(f"Type {what}, then Ctrl-D.", file=sys.stderr, flush=True)
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise WrongUsage("standard input is not text in UTF-8.") from error
 
 
 # -- text that fits and does not deceive -----------------------------------------------------------------------------
@@ -192,6 +209,19 @@ def wrap(text: str, width: int) -> list[str]:
             rest = rest[cut:]
         lines.append(rest)
     return lines
+
+
+def clipped(painted: str, width: int) -> str:
+    """A line with colours, up to this width: on a whole screen a longer one would push the others down."""
+    columns, found = 0, ""
+    for part in _PAINT.split(painted):
+        if _PAINT.fullmatch(part):
+            found += part
+            continue
+        kept = part[: _fitting(part, width - columns)]
+        columns += width_of(kept)
+        found += kept
+    return found
 
 
 def _where_to_break(text: str, width: int) -> int:
