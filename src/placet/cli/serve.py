@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 
 from placet.cli.exit_codes import WrongUsage
 from placet.cli.loading import add_store, agents_of, this_user
@@ -94,6 +95,9 @@ def _serving(options: argparse.Namespace) -> Serving:
         raise WrongUsage("say where the agents are, as in «placet serve shop.agents:all_agents», or give --no-run.")
     if (options.tls_cert is None) != (options.tls_key is None):
         raise WrongUsage("--tls-cert and --tls-key belong together.")
+    for name, file in (("--tls-cert", options.tls_cert), ("--tls-key", options.tls_key)):
+        if file is not None and not os.access(file, os.R_OK):
+            raise WrongUsage(f"the file of {name}, {file}, is not there, or cannot be read.")
     return Serving(
         store=str(options.store),
         agents=[] if options.agents is None else agents_of(options.agents),
