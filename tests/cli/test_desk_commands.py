@@ -463,3 +463,31 @@ def test_an_end_that_is_no_moment_is_wrong_usage(
 
     assert code == 2
     assert "write a span like 30min, 8h or 7d" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["pending"], ["runs"], ["show", "x"], ["approve", "x"], ["tokens"], ["watch"]])
+def test_a_slip_in_the_address_of_a_store_does_not_look_like_an_empty_one(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main([*words, "--store", f"sqlite:///{tmp_path / 'slip.db'}"])
+
+    assert code == 2
+    assert "there is no store" in capsys.readouterr().err
+    assert not (tmp_path / "slip.db").exists()
+
+
+def test_a_run_that_is_started_straight_on_a_store_needs_the_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["runs", "start", "Support", "hi", "--store", f"sqlite:///{tmp_path / 'x.db'}"])
+
+    assert code == 2
+    assert "--agents MODULE:NAME" in capsys.readouterr().err
+
+
+def test_always_before_an_id_is_told_how_it_is_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ending:
+        main(["approve", "--always", "run_1:1.0#1"])
+
+    assert ending.value.code == 2
+    assert "--always=agent behind the ids" in capsys.readouterr().err

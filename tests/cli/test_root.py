@@ -147,7 +147,7 @@ def test_the_usage_of_a_command_names_what_it_takes(
 @pytest.mark.parametrize("closed", ["1", "2"])
 def test_an_output_that_is_closed_is_no_traceback(closed: str, tmp_path: Path) -> None:
     words = f'"$@" {closed}>&-'
-    found = run(["/bin/sh", "-c", words, "sh", *PLACET, "runs", "--store", f"sqlite:///{tmp_path / 'x.db'}"], tmp_path)
+    found = run(["/bin/sh", "-c", words, "sh", *PLACET, "completion", "bash"], tmp_path)
 
     assert found.returncode == 0
     assert "Traceback" not in found.stdout + found.stderr
@@ -155,15 +155,15 @@ def test_an_output_that_is_closed_is_no_traceback(closed: str, tmp_path: Path) -
 
 def test_what_the_system_says_is_told_as_a_sentence(tmp_path: Path) -> None:
     words = '"$@" > /dev/full'
-    found = run(["/bin/sh", "-c", words, "sh", *PLACET, "runs", "--store", f"sqlite:///{tmp_path / 'x.db'}"], tmp_path)
+    found = run(["/bin/sh", "-c", words, "sh", *PLACET, "completion", "bash"], tmp_path)
 
     assert (found.returncode, found.stderr) == (1, "placet: the system says: No space left on device.\n")
 
 
 def test_whoever_is_waited_for_is_told_so_and_complaints_break_between_words(tmp_path: Path) -> None:
-    with at_a_terminal(
-        "respond", "nothing", "--store", f"sqlite:///{tmp_path / 'x.db'}", cwd=tmp_path, width=40
-    ) as one:
+    store = ["--store", f"sqlite:///{tmp_path / 'x.db'}"]
+    placet("users", "add", "bob", *store, cwd=tmp_path)
+    with at_a_terminal("respond", "nothing", *store, cwd=tmp_path, width=40) as one:
         one.expect("Type the answer, then Ctrl-D.")
         one.press(b"paid\n\x04")
         said = one.expect("lists them.")

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from placet.cli.exit_codes import CommandFailed, WrongUsage
-from placet.cli.loading import DEFAULT_STORE, add_store, agents_of
+from placet.cli.loading import DEFAULT_STORE, add_store, agents_of, refuse_if_missing
 from placet.cli.terminal import shown, this_user
 from placet.codec import JsonObject
 
@@ -74,8 +74,12 @@ def add_desk(parser: argparse.ArgumentParser, *, with_agents: bool = False) -> N
 
 
 @contextmanager
-def client_of(options: argparse.Namespace) -> Iterator[Client]:
-    """The desk that the options name; what is written beats what the environment says."""
+def client_of(options: argparse.Namespace, *, begins: bool = False) -> Iterator[Client]:
+    """The desk that the options name; what is written beats what the environment says.
+
+    A store that is not there is made only by what `begins` something in it: a slip in its address must not look like an
+    empty store.
+    """
     if options.desk and options.store:
         raise WrongUsage("--desk asks a desk and --store goes straight to a store: write one of them.")
     if not options.store:
@@ -85,6 +89,8 @@ def client_of(options: argparse.Namespace) -> Iterator[Client]:
         return
     place = getattr(options, "agents", None)
     store = options.store or os.environ.get("PLACET_STORE") or DEFAULT_STORE
+    if not begins:
+        refuse_if_missing(str(store))
     on_store = OnStore(str(store), agents_of(place) if place else [])
     try:
         yield on_store
@@ -180,7 +186,8 @@ class OverHttp:
             yield connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             where = f"{self._url.scheme}://{self._url.netloc}"
-            raise CommandFailed(f"no desk answers at {where}: {error}. Is «placet serve» running there?") from error
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise CommandFailed(f"no desk answers at {where}: {why}. Is «placet serve» running there?") from error
         finally:
             connection.close()
 

@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    with client_of(options) as client:
+    with client_of(options, begins=options.action in ("add", "hold")) as client:
         match options.action, options.words:
             case "list", []:
                 return _list_grants(client, options)

@@ -39,9 +39,13 @@ def store_of(options: argparse.Namespace) -> DeskStore:
     """The store that is to be looked into. A file that is not there is not made: a typing error must not look whole."""
     url = str(options.store)
     store = open_store(url)
-    if url.startswith("sqlite:///") and not Path(unquote(url.removeprefix("sqlite:///"))).exists():
-        raise WrongUsage(f"there is no store {url}: check its address.")
+    refuse_if_missing(url)
     return store
+
+
+def refuse_if_missing(url: str) -> None:
+    if url.startswith("sqlite:///") and not Path(unquote(url.removeprefix("sqlite:///"))).exists():
+        raise WrongUsage(f"there is no store {url}: check its address. «placet serve» and «placet run» make one.")
 
 
 def this_user() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 
 from placet.cli.asking import Client, add_desk, all_pages, client_of, part
@@ -41,7 +42,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    with client_of(options) as client:
+    at_a_desk = not options.store and (options.desk or os.environ.get("PLACET_DESK"))
+    if options.action == "start" and options.agents is None and not at_a_desk:
+        raise WrongUsage("straight on a store, say where the agents' code is: --agents MODULE:NAME.")
+    with client_of(options, begins=options.action == "start") as client:
         match options.action, options.words:
             case "list", []:
                 return _list(client, options)

@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if (options.name is None) != (options.action == "list"):
         raise WrongUsage("«placet users» lists; every other action is about a NAME.")
-    with client_of(options) as client:
+    with client_of(options, begins=options.action == "add") as client:
         match options.action:
             case "list":
                 rows = client.ask("GET", "/v1/users")["data"]

@@ -31,9 +31,17 @@ def add_always(parser: argparse.ArgumentParser) -> None:
         "--always",
         nargs="?",
         const="run",
-        choices=["run", "agent"],
+        type=_scope,
+        metavar="run|agent",
         help="also for later calls of this tool by this agent: in this run, or («agent») in all its runs",
     )
+
+
+def _scope(text: str) -> str:
+    if text not in ("run", "agent"):
+        words = f"{text!r} is no scope: write --always, --always=run or --always=agent behind the ids"
+        raise argparse.ArgumentTypeError(words)
+    return text
 
 
 def say(options: argparse.Namespace, word_for: Callable[[JsonObject], JsonObject]) -> int:
