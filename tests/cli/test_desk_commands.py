@@ -491,3 +491,14 @@ def test_always_before_an_id_is_told_how_it_is_meant(capsys: pytest.CaptureFixtu
 
     assert ending.value.code == 2
     assert "--always=agent behind the ids" in capsys.readouterr().err
+
+
+def test_the_picture_of_a_run_that_is_held_back_says_by_whom(place: Place, run: Run) -> None:
+    first, second = pending(run)
+    run("grants", "hold", "tool", "refund", "--reason", "the bank is down")
+    for each in (first, second):
+        run("approve", each["id"])
+
+    shown = run("show", place.run_id)
+
+    assert f"held back: tool refund is held by {place.who}: the bank is down" in shown

@@ -131,8 +131,23 @@ def _show_run(client: Client, options: argparse.Namespace, terminal: Terminal) -
     if options.log:
         terminal.say_all([text for line in lines for text in _log_lines(line)])
         return OK
-    terminal.say_all(render_story(story_of(map(_record, lines)), run_id, terminal))
+    picture = render_story(story_of(map(_record, lines)), run_id, terminal)
+    terminal.say_all([*picture, *(terminal.paint(line, "yellow") for line in _hindrances(found, terminal))])
     return OK
+
+
+def _hindrances(found: JsonObject, terminal: Terminal) -> list[str]:
+    """Why it does not go on by itself, where it is not only that people are asked."""
+    if found["status"] == "ended":
+        return []
+    told = [
+        f"held back: {found['held']}" if found.get("held") else "",
+        f"stopped: {found['stopped']}; «placet runs resume» has it gone on with" if found.get("stopped") else "",
+        "parked: it took too many drivers down; «placet runs resume» gives it another chance"
+        if found.get("is_parked")
+        else "",
+    ]
+    return [line.rstrip() for text in filter(None, told) for line in wrap(shown(text), terminal.width)]
 
 
 def _log_lines(line: JsonObject) -> Iterator[str]:
