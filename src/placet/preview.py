@@ -62,7 +62,7 @@ def _command(command: str) -> Iterator[PreviewLine]:
 def _operation(operation: Mapping[str, object]) -> Iterator[PreviewLine]:
     yield PreviewLine("file", f"{_VERBS[str(operation['type'])]} {operation['path']}")
     diff = operation.get("diff")
-    for line in str(diff).split("\n") if diff else ():
+    for line in str(diff).removesuffix("\n").split("\n") if diff else ():  # the last line's end is no line
         yield PreviewLine(_kind(line), line)
 
 

@@ -166,7 +166,7 @@ def test_a_decision_about_a_call_that_does_not_wait_fails_and_names_those_that_d
 ) -> None:
     code = main(["demo", "--decide", "1=approve,3=approve"])
 
-    assert code == 1
+    assert code == 2
     assert "Call 3 does not wait (what waits: 1, 2). Nothing was decided." in capsys.readouterr().err
     assert refunds(here) == {}
 
@@ -253,7 +253,9 @@ def test_a_folder_that_cannot_be_made_is_a_plain_message(here: Path, capsys: pyt
     code = main(["demo", "--terminal", "--dir", "file"])
 
     assert code == 1
-    assert "file" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "cannot keep anything in file: a file stands in its way" in said
+    assert "--dir" in said
 
 
 def test_the_folder_may_stand_elsewhere_and_hides_itself_from_git(here: Path) -> None:

@@ -7,11 +7,13 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from placet.cli.grants import _moment
 from placet.cli.main import main
 from tests.support.desk_server import in_thread, support_agents
 
@@ -113,6 +115,32 @@ def test_arguments_are_changed_by_options_and_in_an_editor(
     shown = run("show", place.run_id)
     assert "refunded 1 for 1042" in shown
     assert "refunded 5 for 1077" in shown
+
+
+def test_an_edited_request_is_shown_as_it_was_asked_and_as_it_was_decided(place: Place, run: Run) -> None:
+    first, _ = pending(run)
+    run("edit", first["id"], "--set", "cents=1", "--reason", "too much")
+
+    shown = run("show", first["id"])
+    told = json.loads(run("show", first["id"], "--json"))
+
+    asked, _, decided = shown.partition(f"approved with other arguments by {place.who}")
+    assert "4900" in asked
+    assert "1  (asked: 4900)" in decided
+    assert '"1042"' in decided
+    assert "too much" in decided
+    assert told["arguments"]["cents"] == 4900
+    assert told["decision"]["arguments"] == {**told["arguments"], "cents": 1}
+    assert (told["decision"]["decision"], told["decision"]["by"]) == ("edit", place.who)
+
+
+def test_what_the_model_reads_of_a_decision_stands_under_its_request(place: Place, run: Run) -> None:
+    first, second = pending(run)
+    run("reject", first["id"], "--message", "Ask the customer first.")
+    run("respond", second["id"], "--output", "paid by hand")
+
+    assert "Ask the customer first." in run("show", first["id"])
+    assert "paid by hand" in run("show", second["id"])
 
 
 def test_an_edit_that_changes_nothing_or_does_not_fit_decides_nothing(
@@ -276,3 +304,201 @@ def test_a_store_that_is_not_there_does_not_look_whole(
     assert code == 2
     assert "there is no store" in capsys.readouterr().err
     assert not (tmp_path / "nope.db").exists()
+
+
+def test_an_approval_is_taken_back_until_its_call_begins(place: Place, run: Run) -> None:
+    first, second = pending(run)
+    run("grants", "hold", "tool", "refund")
+    run("approve", first["id"])
+
+    taken = run("revoke", first["id"].removeprefix(place.run_id), "--reason", "wrong customer")
+    asked = next(row for row in pending(run) if row["id"] != second["id"])
+
+    assert taken.splitlines() == [f"taken back: refund  {first['id']}", f"asked anew: {asked['id']}"]
+    assert asked["why"] == f"its approval was taken back by {place.who}: wrong customer"
+
+
+def test_what_cannot_be_taken_back_is_said_and_does_not_keep_the_others(place: Place, run: Run) -> None:
+    first, second = pending(run)
+    run("grants", "hold", "tool", "refund")
+    run("approve", second["id"])
+
+    said = run("revoke", "nothing", first["id"], second["id"], fails=True)
+
+    assert "there is no request 'nothing'" in said
+    assert "has no decision that could be revoked" in said
+    assert json.loads(run("show", second["id"], "--json"))["status"] == "closed"
+
+
+def test_an_id_that_is_none_does_not_keep_the_others_from_being_decided(place: Place, run: Run) -> None:
+    first, _ = pending(run)
+
+    said = run("approve", "nothing", first["id"], fails=True)
+
+    assert "there is no request 'nothing'" in said
+    assert json.loads(run("show", first["id"], "--json"))["status"] == "approved"
+
+
+def test_what_does_not_exist_is_said_in_a_sentence_and_not_waited_for(place: Place, run: Run) -> None:
+    watched = run("watch", "--run", "run_nope", fails=True)
+    shown = run("show", "nope", fails=True)
+    run_shown = run("show", "run_nope", fails=True)
+
+    assert "There is no run 'run_nope'" in watched
+    assert "neither a run nor a request 'nope'" in shown
+    assert "There is no run 'run_nope'" in run_shown
+
+
+@pytest.mark.parametrize(
+    ("editor", "words"),
+    [("/nonexistent/editor --wait", "cannot be started: No such file"), ("'", "cannot be taken apart")],
+)
+def test_an_editor_that_is_none_is_wrong_usage_and_decides_nothing(
+    editor: str, words: str, place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    first, _ = pending(run)
+    monkeypatch.setenv("EDITOR", editor)
+    monkeypatch.delenv("VISUAL", raising=False)
+
+    code = main(["edit", first["id"], *place.options])
+
+    assert code == 2
+    assert words in capsys.readouterr().err
+    assert len(pending(run)) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["runs", "--limit", "0"],
+        ["pending", "--limit", "-3"],
+        ["watch", "--count", "0"],
+        ["watch", "--after", "-1"],
+        ["tokens", "add", "ci", "--days", "nan"],
+        ["grants", "add", "Support", "refund", "--uses", "0"],
+        ["serve", "--no-run", "--port", "70000"],
+        ["demo", "--port", "-1"],
+    ],
+)
+def test_a_number_that_cannot_be_meant_is_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ending:
+        main(words)
+
+    assert ending.value.code == 2
+    assert "cannot be meant" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("token", ["placet_ü", "two\nlines"])
+def test_a_token_that_is_none_is_wrong_usage(
+    token: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACET_TOKEN", token)
+
+    code = main(["pending", "--desk", "http://127.0.0.1:1"])
+
+    assert code == 2
+    assert "$PLACET_TOKEN holds is no token" in capsys.readouterr().err
+
+
+def test_a_token_above_its_owner_is_refused_and_a_first_user_who_is_no_admin_is_remarked(
+    place: Place, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    added = main(["users", "add", "bob", "--role", "viewer", *place.options])
+    remark = capsys.readouterr().err
+
+    refused = run("tokens", "add", "ci", "--owner", "bob", "--role", "admin", fails=True)
+
+    assert added == 0
+    if "--store" in place.options:
+        assert "placet users change bob --role admin" in remark
+    else:
+        assert remark == ""
+    assert "no token of theirs has the role admin" in refused
+    assert "bob" not in run("tokens", "--json")
+
+
+def test_nothing_is_an_answer_too(place: Place, run: Run) -> None:
+    first, _ = pending(run)
+
+    run("respond", first["id"], "--output", "null", "--as-json")
+
+    assert json.loads(run("show", first["id"], "--json"))["decision"]["output"] == "null"
+
+
+def test_standing_decisions_that_contradict_and_holds_of_what_nobody_knows_are_remarked_on(
+    place: Place, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agents = [] if "--desk" in place.options else ["--agents", "tests.desk_api.agents_here:agents"]
+    run("grants", "add", "Support", "refund", *agents)
+    capsys.readouterr()
+
+    made = main(["grants", "add", "Support", "refund", "--reject", *agents, *place.options])
+    contradiction = capsys.readouterr().err
+    held = main(["grants", "hold", "tool", "refnd", *agents, *place.options])
+    unknown = capsys.readouterr().err
+    refused = run("grants", "add", "Support", "refnd", *agents, fails=True)
+    kind = run("grants", "hold", "shop", "x", fails=True)
+
+    assert (made, held) == (0, 0)
+    assert "has such calls approved: the newer one wins" in contradiction
+    assert "knows no tool 'refnd'" in unknown
+    assert "It has: refund, look_up." in refused
+    assert "it is one of agent, run, tool" in kind
+
+
+@pytest.mark.parametrize(("written", "hours"), [("90min", 1.5), ("8h", 8), ("7 d", 168)])
+def test_the_end_of_a_standing_decision_may_be_written_as_a_span(written: str, hours: float) -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+
+    assert datetime.fromisoformat(_moment(written, now)) == now + timedelta(hours=hours)
+
+
+@pytest.mark.parametrize("written", ["tomorrow", "2030-01-01T00:00:00", "-3h", ""])
+def test_an_end_that_is_no_moment_is_wrong_usage(
+    written: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["grants", "add", "Support", "refund", f"--until={written}", "--store", f"sqlite:///{tmp_path / 'x.db'}"]
+
+    code = main(words)
+
+    assert code == 2
+    assert "write a span like 30min, 8h or 7d" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["pending"], ["runs"], ["show", "x"], ["approve", "x"], ["tokens"], ["watch"]])
+def test_a_slip_in_the_address_of_a_store_does_not_look_like_an_empty_one(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main([*words, "--store", f"sqlite:///{tmp_path / 'slip.db'}"])
+
+    assert code == 2
+    assert "there is no store" in capsys.readouterr().err
+    assert not (tmp_path / "slip.db").exists()
+
+
+def test_a_run_that_is_started_straight_on_a_store_needs_the_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["runs", "start", "Support", "hi", "--store", f"sqlite:///{tmp_path / 'x.db'}"])
+
+    assert code == 2
+    assert "--agents MODULE:NAME" in capsys.readouterr().err
+
+
+def test_always_before_an_id_is_told_how_it_is_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ending:
+        main(["approve", "--always", "run_1:1.0#1"])
+
+    assert ending.value.code == 2
+    assert "--always=agent behind the ids" in capsys.readouterr().err
+
+
+def test_the_picture_of_a_run_that_is_held_back_says_by_whom(place: Place, run: Run) -> None:
+    first, second = pending(run)
+    run("grants", "hold", "tool", "refund", "--reason", "the bank is down")
+    for each in (first, second):
+        run("approve", each["id"])
+
+    shown = run("show", place.run_id)
+
+    assert f"held back: tool refund is held by {place.who}: the bank is down" in shown

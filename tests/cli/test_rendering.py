@@ -12,8 +12,10 @@ import pytest
 from placet import Agent, ToolApprovalItem
 from placet import events as e
 from placet.cli.cards import Card, render_card
+from placet.cli.show import request_lines
 from placet.cli.story import story_of
-from placet.cli.terminal import PLAIN, Terminal, shown, width_of, wrap
+from placet.cli.tables import Cell, table
+from placet.cli.terminal import PLAIN, Terminal, clipped, shown, width_of, wrap
 from placet.cli.timeline import render_story
 from placet.testing import assistant_message, function_call
 
@@ -218,3 +220,77 @@ def test_a_card_of_a_patch_shows_the_diff_in_colours() -> None:
     assert "change a.py" in text
     assert "\x1b[31m-old" in text
     assert "\x1b[32m+new" in text
+
+
+def test_a_request_of_a_call_that_asks_shows_its_questions_and_what_they_take() -> None:
+    asked = {
+        "message": "Which account?",
+        "requestedSchema": {"type": "object", "properties": {"iban": {"type": "string"}}, "required": ["iban"]},
+    }
+    found = {
+        "id": "run_1:1.0#2",
+        "agent": "Support",
+        "tool": "pay",
+        "arguments": {"cents": 700},
+        "kind": "elicitation",
+        "status": "pending",
+        "digest": "d" * 64,
+        "created_at": "2026-01-01T00:00:00Z",
+        "expires_at": None,
+        "why": None,
+        "questions": {"q1": asked},
+    }
+
+    lines = request_lines(found, terminal())
+
+    text = "\n".join(lines)
+    assert "It asks: Which account?" in text
+    assert 'iban  {"type": "string"}' in text
+    assert max(map(width_of, lines)) <= 71
+
+
+HEAD = ["request", "tool", "arguments"]
+ROWS = [["run_1:1.0#1", Cell("refund", "bold"), "x" * 50], ["run_2:1.0#1", "", "漢" * 40]]
+
+
+def test_a_table_cuts_only_its_last_column_and_fits() -> None:
+    lines = table(terminal(60), HEAD, ROWS)
+
+    assert lines[0] == "request      tool    arguments"
+    assert lines[1].startswith("run_1:1.0#1  refund  xxx")
+    assert lines[1].endswith("x...")
+    assert max(map(width_of, lines)) <= 60
+
+
+def test_what_has_no_room_beside_the_others_stands_below_them_and_ids_stay_whole() -> None:
+    lines = table(terminal(36), HEAD, ROWS)
+
+    assert lines[0] == "request      tool"
+    assert lines[1] == "run_1:1.0#1  refund"
+    assert lines[2] == "  " + "x" * 31 + "..."
+    assert max(map(width_of, lines)) <= 36
+
+
+def test_in_a_narrow_terminal_each_value_has_a_line_and_nothing_is_cut() -> None:
+    wide = [["run_1:1.0#1 and a very long id", "refund", "some words that go on"]]
+
+    lines = table(terminal(34), HEAD, wide)
+
+    assert [line.split("  ")[0] for line in lines if not line.startswith(" ")] == HEAD
+    assert " ".join(line[11:].strip() for line in lines) == " ".join(str(each) for each in wide[0])
+    assert max(map(width_of, lines)) <= 34
+
+
+def test_in_a_pipe_every_row_is_one_whole_line() -> None:
+    lines = table(Terminal(io.StringIO(), 40, glyphs=PLAIN, is_piped=True), HEAD, ROWS)
+
+    assert len(lines) == 3
+    assert lines[1].endswith("x" * 50)
+
+
+def test_a_painted_line_is_clipped_by_what_is_seen_and_keeps_its_colours() -> None:
+    painted = Terminal(io.StringIO(), coloured=True).paint("漢字 and more", "red") + " plain"
+
+    assert clipped(painted, 7) == "\033[31m漢字 an\033[0m"
+    assert clipped(painted, 5) == "\033[31m漢字 \033[0m"
+    assert clipped("short", 80) == "short"

@@ -12,7 +12,7 @@ import pytest
 
 from placet import __version__
 from placet.cli.main import COMMANDS, main
-from tests.cli.running import PLACET, environment, placet, run
+from tests.cli.running import PLACET, at_a_terminal, environment, placet, run
 
 HELP = Path(__file__).parent / "help"
 
@@ -114,3 +114,59 @@ def test_an_output_without_our_signs_gets_plain_ones(tmp_path: Path) -> None:
     assert found.stdout.isascii()
     assert "`- " in found.stdout
     assert "\\u" not in found.stdout
+
+
+def test_an_argument_that_is_no_text_is_wrong_usage(tmp_path: Path) -> None:
+    done = subprocess.run(  # noqa: S603  # a program of our own
+        [*PLACET, "show", b"caf\xe9"], cwd=tmp_path, env=environment(), capture_output=True, timeout=20, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"is not text in UTF-8" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("show", "placet show [OPTION …] ID"),
+        ("approve", "placet approve [OPTION …] ID [ID …]"),
+        ("run", "placet run [OPTION …] MODULE:NAME [INPUT]"),
+        ("pending", "placet pending [OPTION …]"),
+    ],
+)
+def test_the_usage_of_a_command_names_what_it_takes(
+    command: str, usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--nonsense"])
+
+    assert f"usage: {usage}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("closed", ["1", "2"])
+def test_an_output_that_is_closed_is_no_traceback(closed: str, tmp_path: Path) -> None:
+    words = f'"$@" {closed}>&-'
+    found = run(["/bin/sh", "-c", words, "sh", *PLACET, "completion", "bash"], tmp_path)
+
+    assert found.returncode == 0
+    assert "Traceback" not in found.stdout + found.stderr
+
+
+def test_what_the_system_says_is_told_as_a_sentence(tmp_path: Path) -> None:
+    words = '"$@" > /dev/full'
+    found = run(["/bin/sh", "-c", words, "sh", *PLACET, "completion", "bash"], tmp_path)
+
+    assert (found.returncode, found.stderr) == (1, "placet: the system says: No space left on device.\n")
+
+
+def test_whoever_is_waited_for_is_told_so_and_complaints_break_between_words(tmp_path: Path) -> None:
+    store = ["--store", f"sqlite:///{tmp_path / 'x.db'}"]
+    placet("users", "add", "bob", *store, cwd=tmp_path)
+    with at_a_terminal("respond", "nothing", *store, cwd=tmp_path, width=40) as one:
+        one.expect("Type the answer, then Ctrl-D.")
+        one.press(b"paid\n\x04")
+        said = one.expect("lists them.")
+
+    assert "there is no request" in said
+    assert max(len(line) for line in said.splitlines()) <= 40

@@ -138,9 +138,9 @@ async def test_audit_list_tells_who_did_what_when_why_and_about_what(store: str,
     call, digest = request.id.partition("#")[0], f"[{request.digest[:16]}]"
     assert lines == [
         "hold placed       tool refund  by ops: month's end",
-        "hold lifted       tool refund  by ops",
         f"approved          {call} (refund)  by ana: checked  {digest}",
         f"approval revoked  {call} (refund)  by ben  {digest}",
+        "hold lifted       tool refund  by ops",
     ]
     assert [json.loads(line)["what"] for line in alone.stdout.splitlines()] == ["hold placed", "hold lifted"]
     assert (nobody.returncode, "no run run_x" in nobody.stderr) == (1, True)
@@ -178,3 +178,24 @@ async def test_audit_erase_refuses_what_waits_and_erases_what_has_ended(store: s
     assert "run erased" in told.stdout
     assert "by dpo: request 12" in told.stdout
     assert (nobody.returncode, "which run?" in nobody.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("def agents(): ...", "is of type function, and neither an Agent nor a list of Agents"),
+        ("agents = 3", "is of type int"),
+        ("other = []", "has no 'agents'"),
+        ("agents = [", "was never closed"),
+        ("agents = 1 / 0", "ZeroDivisionError: division by zero"),
+        ("import placet_no_such_thing", "there is no module 'placet_no_such_thing'"),
+    ],
+)
+def test_code_that_holds_no_agents_is_wrong_usage_and_says_where(code: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "shop_agents.py").write_text(code)
+
+    found = placet("run", "shop_agents:agents", "hello", cwd=tmp_path)
+
+    assert found.returncode == 2
+    assert words in found.stderr
+    assert "Traceback" not in found.stderr

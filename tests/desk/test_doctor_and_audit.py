@@ -15,7 +15,7 @@ from placet.core.log import Log
 from placet.desk import Desk
 from placet.fleet.audit import Head, Verdict, head_at, heads, parse_heads, verify
 from placet.fleet.doctor import Finding, examine
-from placet.fleet.records import records
+from placet.fleet.records import records, records_in_time
 from placet.stores.sqlite import SQLiteStore
 from tests.desk.scenes import PATIENCE, Planned, Witness, paused, refunds, support
 from tests.desk.test_desk import office
@@ -337,3 +337,29 @@ async def test_the_record_of_a_run_holds_every_decision_grant_and_effect(any_url
     ]
     assert [entry.digest == request.digest for entry in found if entry.subject.endswith(":1.0")] == [True] * 3
     assert found[6].detail == f"refund, by grant {grant.id}"
+
+
+async def test_the_record_of_a_store_is_in_the_order_of_time_across_runs_and_operators(
+    any_url: str, witness: Witness
+) -> None:
+    desk = Desk(any_url, agents=[support(witness, refunds(7))])
+    async with desk:
+        runs = [await desk.start("Support", "refund order 7") for _ in range(3)]
+        for run in runs:
+            await desk.wait(run.id, until="paused", timeout=PATIENCE)
+        asked = [(await desk.pending(run_id=run.id))[0] for run in runs]
+        await desk.decide(asked[2].id, "reject", by="ana")
+        await desk.hold("agent", "Nobody", by="ops")
+        await desk.decide(asked[0].id, "reject", by="ben")
+        await desk.release_hold("agent", "Nobody", by="ops")
+        await desk.decide(asked[1].id, "reject", by="eva")
+        found = [entry async for entry in records_in_time(desk.store)]
+
+    assert [(entry.what, entry.by, entry.run_id) for entry in found] == [
+        ("rejected", "ana", runs[2].id),
+        ("hold placed", "ops", "operators"),
+        ("rejected", "ben", runs[0].id),
+        ("hold lifted", "ops", "operators"),
+        ("rejected", "eva", runs[1].id),
+    ]
+    assert [entry.at for entry in found] == sorted(entry.at for entry in found)

@@ -127,8 +127,8 @@ def fails(*arguments: str, cwd: Path) -> tuple[int, str]:
 def test_a_public_bind_without_authentication_is_refused_at_start(host: str, tmp_path: Path) -> None:
     code, said = fails(*SERVE, "--no-auth", "--host", host, cwd=tmp_path)
 
-    assert code == 1
-    assert "without authentication" in said
+    assert code == 2
+    assert said.startswith("placet: A desk without authentication")
     assert "Traceback" not in said
     assert list(tmp_path.iterdir()) == []
 
@@ -136,12 +136,14 @@ def test_a_public_bind_without_authentication_is_refused_at_start(host: str, tmp
 def test_what_cannot_be_served_is_said_in_words(tmp_path: Path) -> None:
     without = fails("serve", cwd=tmp_path)
     half = fails(*SERVE, "--tls-cert", "x", cwd=tmp_path)
+    no_file = fails(*SERVE, "--tls-cert", "x", "--tls-key", "y", cwd=tmp_path)
     module = fails("serve", "no_such_module:agents", cwd=tmp_path)
     store = fails(*SERVE, "--store", "sqlite:///no/such/folder/x.db", cwd=tmp_path)
 
     assert (without[0], half[0], module[0], store[0]) == (2, 2, 2, 1)
     assert "say where the agents are" in without[1]
     assert "belong together" in half[1]
+    assert (no_file[0], "the file of --tls-cert, x, is not there" in no_file[1]) == (2, True)
     assert "directory does not exist" in store[1]
     assert "Traceback" not in without[1] + half[1] + module[1] + store[1]
 

@@ -11,7 +11,7 @@ import httpx2
 import msgspec
 import pytest
 
-from placet.desk.access.people import EVERYTHING
+from placet.desk.access.people import EVERYTHING, Scope
 from placet.desk.pages.people import scope_text, scopes_of
 from placet.desk.pages.signing import home_of
 from tests.support.desk_server import FAST, RunningDesk, running_desk
@@ -90,8 +90,8 @@ async def test_a_form_with_thousands_of_fields_is_refused_in_words(desk: Running
 
     answer = await post(ana, "/inbox/together", pick=["x y"] * 6000)
 
-    assert answer.status_code == 403
-    assert "load the page again" in answer.text
+    assert answer.status_code == 413
+    assert "at most 2000 fields" in answer.text
 
 
 async def test_a_page_without_the_sessions_word_decides_nothing(desk: RunningDesk) -> None:
@@ -254,3 +254,78 @@ def test_patterns_are_written_one_a_line() -> None:
     ]
     assert scopes_of(scope_text(scopes)) == scopes
     assert [(scope.agent, scope.tool) for scope in scopes_of(" \n")] == [("*", "*")]
+
+
+async def approved_and_held(desk: RunningDesk) -> str:
+    """A refund that was approved, and that an operator keeps from starting."""
+    await desk.desk.hold("tool", "refund", by="ops")
+    await desk.waiting_run()
+    (first, _) = await desk.desk.pending()
+    await desk.desk.decide(first.id, "approve", by="ana")
+    return first.id
+
+
+async def test_undo_takes_an_approval_back_and_opens_the_question_in_its_place(desk: RunningDesk) -> None:
+    first = await approved_and_held(desk)
+    ana = await browser(desk)
+
+    before = (await ana.get("/inbox", params={"open": first})).text
+    answer = await post(ana, "/inbox/revoke", open=first)
+    asked = await ana.get(answer.headers["location"])
+    after = (await ana.get("/inbox", params={"open": first})).text
+
+    assert 'action="/inbox/revoke"' in before
+    assert answer.status_code == 303
+    assert "its approval was taken back by ana" in asked.text
+    assert "May this run?" in asked.text
+    assert "Taken back by <bdi>ana</bdi>" in after
+    assert "It is asked about anew" in after
+    assert 'action="/inbox/revoke"' not in after
+
+
+@pytest.mark.parametrize("role", ["viewer", "reviewer"])
+async def test_undo_is_for_those_who_may_say_no(role: str, desk: RunningDesk) -> None:
+    first = await approved_and_held(desk)
+    await desk.web.accounts.add_user("vic", role, decides=(Scope(tool="nothing"),))  # type: ignore[arg-type]
+    vic = await browser(desk, "vic")
+
+    shown = (await vic.get("/inbox", params={"open": first})).text
+    answer = await post(vic, "/inbox/revoke", open=first)
+
+    assert 'action="/inbox/revoke"' not in shown
+    assert answer.status_code == 403
+    assert (await desk.desk.request(first)).status == "approved"
+
+
+async def test_what_has_begun_cannot_be_undone_and_the_page_says_so(desk: RunningDesk) -> None:
+    run = await desk.waiting_run()
+    (first, second) = await desk.desk.pending()
+    for each in (first, second):
+        await desk.desk.decide(each.id, "approve", by="ana")
+    await desk.desk.wait(run.id, timeout=15)
+    ana = await browser(desk)
+
+    shown = (await ana.get("/inbox", params={"open": first.id})).text
+    answer = await post(ana, "/inbox/revoke", open=first.id)
+
+    assert 'action="/inbox/revoke"' not in shown
+    assert answer.status_code == 409
+    assert "Too late." in answer.text
+
+
+async def test_what_stands_about_a_tool_is_named_where_always_is_said_and_a_contradiction_is_told(
+    desk: RunningDesk,
+) -> None:
+    await desk.waiting_run()
+    (first, _) = await desk.desk.pending()
+    await desk.desk.grant("Support", "refund", "reject", by="ben")
+    ana = await browser(desk)
+
+    form = (await ana.get("/inbox", params={"open": first.id, "do": "more"})).text
+    fields = {"open": first.id, "digest": first.digest, "decision": "approve", "panel": "more", "always": "agent"}
+    body = urlencode({"csrf_token": await csrf(ana), **fields})
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "HX-Request": "true"}
+    answer = await ana.post("/inbox/decide", content=body, headers=headers)
+
+    assert 'Stands already: always reject, by <bdi dir="auto">ben</bdi>' in form
+    assert "by which ben has such calls rejected: the newer one wins" in answer.text

@@ -8,9 +8,9 @@ from placet import function_tool
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import argument_table
 from placet.desk.pages.asking import Form
-from placet.desk.pages.cards import Card, local_call
+from placet.desk.pages.cards import Card
 from placet.desk.pages.panels import Values, always_of, panel_of, read_edit, scope_sentences
-from placet.desk.web.deciding import Always
+from placet.desk.web.deciding import Always, call_of
 from placet.tool import FunctionTool
 
 
@@ -104,4 +104,4 @@ def test_always_takes_its_bounds_from_the_form_and_its_values_from_what_was_show
 
 
 def test_a_request_names_its_call() -> None:
-    assert local_call("run_x:2.0/1.3#2") == "2.0/1.3"
+    assert call_of("run_x:2.0/1.3#2") == ("2.0/1.3", 2)

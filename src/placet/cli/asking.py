@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from placet.cli.exit_codes import CommandFailed, WrongUsage
-from placet.cli.loading import DEFAULT_STORE, add_store, agents_of
+from placet.cli.loading import DEFAULT_STORE, add_store, agents_of, refuse_if_missing
 from placet.cli.terminal import shown, this_user
 from placet.codec import JsonObject
 
@@ -39,8 +39,9 @@ class Refused(CommandFailed):
 def _told(status: int, problem: JsonObject) -> str:
     text = shown(str(problem.get("detail") or problem.get("title") or f"the desk answered {status}"), keep_lines=True)
     errors = problem.get("errors")
-    if isinstance(errors, list):
-        text += "".join(f"\n  {shown(str(e.get('field')))}: {shown(str(e.get('message')))}" for e in errors)
+    for each in errors if isinstance(errors, list) else ():
+        if str(each.get("message")) not in text:  # some details say it already
+            text += f"\n  {shown(str(each.get('field')))}: {shown(str(each.get('message')))}"
     if status == 401:
         text += "\nSet PLACET_TOKEN to a token of yours (an admin makes one: placet tokens add)."
     return text
@@ -73,8 +74,12 @@ def add_desk(parser: argparse.ArgumentParser, *, with_agents: bool = False) -> N
 
 
 @contextmanager
-def client_of(options: argparse.Namespace) -> Iterator[Client]:
-    """The desk that the options name; what is written beats what the environment says."""
+def client_of(options: argparse.Namespace, *, begins: bool = False) -> Iterator[Client]:
+    """The desk that the options name; what is written beats what the environment says.
+
+    A store that is not there is made only by what `begins` something in it: a slip in its address must not look like an
+    empty store.
+    """
     if options.desk and options.store:
         raise WrongUsage("--desk asks a desk and --store goes straight to a store: write one of them.")
     if not options.store:
@@ -84,6 +89,8 @@ def client_of(options: argparse.Namespace) -> Iterator[Client]:
         return
     place = getattr(options, "agents", None)
     store = options.store or os.environ.get("PLACET_STORE") or DEFAULT_STORE
+    if not begins:
+        refuse_if_missing(str(store))
     on_store = OnStore(str(store), agents_of(place) if place else [])
     try:
         yield on_store
@@ -92,12 +99,19 @@ def client_of(options: argparse.Namespace) -> Iterator[Client]:
 
 
 def _token(options: argparse.Namespace) -> str | None:
-    if options.token_file is None:
-        return os.environ.get("PLACET_TOKEN")
-    try:
-        return Path(options.token_file).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise WrongUsage(f"the token in {options.token_file!r} cannot be read: {error.strerror}.") from error
+    found, place = os.environ.get("PLACET_TOKEN"), "$PLACET_TOKEN"
+    if options.token_file is not None:
+        place = repr(options.token_file)
+        try:
+            found = Path(options.token_file).read_text(encoding="utf-8")
+        except OSError as error:
+            raise WrongUsage(f"the token in {place} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise WrongUsage(f"what {place} holds is no token.") from error
+    found = found.strip() if found is not None else None
+    if found and not (found.isascii() and found.isprintable()):
+        raise WrongUsage(f"what {place} holds is no token: one is a line that begins with «placet_».")
+    return found
 
 
 def target_of(path: str, query: Query | None) -> str:
@@ -172,7 +186,8 @@ class OverHttp:
             yield connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             where = f"{self._url.scheme}://{self._url.netloc}"
-            raise CommandFailed(f"no desk answers at {where}: {error}. Is «placet serve» running there?") from error
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise CommandFailed(f"no desk answers at {where}: {why}. Is «placet serve» running there?") from error
         finally:
             connection.close()
 

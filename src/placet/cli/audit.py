@@ -13,7 +13,7 @@ from placet.cli.exit_codes import FAILED, OK, WrongUsage
 from placet.cli.loading import add_json, add_store, store_of
 from placet.cli.terminal import shown, this_user
 from placet.fleet.audit import Head, heads, parse_heads, verify
-from placet.fleet.records import Entry, records
+from placet.fleet.records import Entry, records, records_in_time
 from placet.ports import OPERATORS
 
 DESCRIPTION = """\
@@ -22,8 +22,9 @@ placet audit verify   checks every log: a changed, added or reordered line is
 placet audit head     prints a line for each log, to be kept where nobody who
                       can write to the store can write
 placet audit list     prints every decision, grant, hold, revocation and effect,
-                      with who, when, why and the digest: of all runs, of one
-                      RUN, or of «operators» (holds, and grants for all runs)
+                      with who, when, why and the digest, oldest first: of all
+                      runs and operators, of one RUN, or of «operators» (holds,
+                      and grants for all runs)
 placet audit erase    takes what an ended RUN said out of the store for good:
                       inputs, arguments, outputs, messages, names. Its chain
                       stays whole, and verify says who erased it and when
@@ -92,7 +93,8 @@ async def _erase(options: argparse.Namespace) -> int:
 async def _list(options: argparse.Namespace) -> int:
     store = store_of(options)
     try:
-        async for entry in records(store, options.run):
+        found = records_in_time(store) if options.run is None else records(store, options.run)
+        async for entry in found:
             print(msgspec.json.encode(entry).decode() if options.json else _told(entry))
     finally:
         await store.close()
@@ -101,7 +103,7 @@ async def _list(options: argparse.Namespace) -> int:
 
 def _told(entry: Entry) -> str:
     """One line for people: when, what, about what, by whom and why, and the beginning of the digest."""
-    when = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    when = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     about = entry.subject + (f" ({entry.detail})" if entry.detail else "")
     who = f"  by {entry.by}" if entry.by is not None else ""
     why = f": {entry.why}" if entry.why else ""

@@ -22,6 +22,7 @@ class Card:
     """A waiting call, with its number and what the program knows about its consequences."""
 
     number: int
+    """0: it stands alone."""
     item: ToolApprovalItem
     stakes: str | None = None
     """What the call would do to the world, in a sentence."""
@@ -34,17 +35,18 @@ class Card:
 
 def render_card(card: Card, terminal: Terminal) -> list[str]:
     inner = terminal.width - 4
-    rows = [*_table(_head_rows(card), inner, terminal, "dim")]
+    rows = [*two_columns(_head_rows(card), inner, terminal, "dim")]
     rows += [("", "")]
-    rows += _preview_rows(card, inner, terminal) or _table(_argument_rows(card), inner, terminal, "cyan")
+    rows += preview_rows(card.arguments, inner, terminal) or two_columns(_argument_rows(card), inner, terminal, "cyan")
     for question in (card.item.questions or {}).values():
         rows += [("", "")]
         rows += [(line, terminal.paint(line, "bold")) for line in wrap(shown(_message(question)), inner)]
-        rows += _table(_question_rows(question), inner, terminal, "cyan")
+        rows += two_columns(_question_rows(question), inner, terminal, "cyan")
     for text, style in _remarks(card):
         rows += [("", "")]
         rows += [(line, terminal.paint(line, style)) for line in wrap(shown(text), inner)]
-    return _framed(f"{card.number}  {shown(card.item.name or '?')}", rows, terminal)
+    number = "" if card.number == 0 else f"{card.number}  "
+    return framed(f"{number}{shown(card.item.name or '?')}", rows, terminal)
 
 
 def _head_rows(card: Card) -> list[tuple[str, str]]:
@@ -71,10 +73,10 @@ _STYLES: dict[LineKind, Style] = {
 }
 
 
-def _preview_rows(card: Card, width: int, terminal: Terminal) -> list[tuple[str, str]]:
+def preview_rows(arguments: JsonObject | None, width: int, terminal: Terminal) -> list[tuple[str, str]]:
     """Commands and patches line by line, in colours; none for the arguments of other calls."""
     found: list[tuple[str, str]] = []
-    for line in preview(card.arguments) or ():
+    for line in preview(arguments) or ():
         sign = {"command": "$ ", "more": "  "}.get(line.kind, "")
         for place, part in enumerate(wrap(shown(line.text), width - len(sign)) or [""]):
             text = (sign if place == 0 else " " * len(sign)) + part
@@ -117,7 +119,7 @@ def _remarks(card: Card) -> list[tuple[str, Style]]:
     return found
 
 
-def _table(rows: list[tuple[str, str]], width: int, terminal: Terminal, style: Style) -> list[tuple[str, str]]:
+def two_columns(rows: list[tuple[str, str]], width: int, terminal: Terminal, style: Style) -> list[tuple[str, str]]:
     """Lines of two columns, each as plain text (for its width) and painted."""
     left = min(max(width_of(name) for name, _ in rows), width // 3)
     found: list[tuple[str, str]] = []
@@ -129,7 +131,7 @@ def _table(rows: list[tuple[str, str]], width: int, terminal: Terminal, style: S
     return found
 
 
-def _framed(title: str, rows: list[tuple[str, str]], terminal: Terminal) -> list[str]:
+def framed(title: str, rows: list[tuple[str, str]], terminal: Terminal) -> list[str]:
     signs, width = terminal.glyphs, terminal.width
     top_left, top_right, bottom_left, bottom_right = tuple(signs.corners)
 

@@ -9,6 +9,7 @@ from placet.cli.demo_folder import DemoFolder
 from placet.cli.demo_screen import DemoScreen
 from placet.cli.demo_session import DemoSession
 from placet.cli.exit_codes import INTERRUPTED, OK, WrongUsage
+from placet.cli.numbers import whole_number
 from placet.cli.terminal import is_somebody_there, this_terminal, this_user
 from placet.cli.verdicts import Approve, Decision, Reject, parse_specs
 
@@ -45,7 +46,7 @@ what survives in the terminal:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("--port", type=int, help="the desk's port (default: 8700, or a free one)")
+    parser.add_argument("--port", type=whole_number(0, 65535), help="the desk's port (default: 8700, or a free one)")
     parser.add_argument("--no-open", action="store_true", help="do not open the browser")
     parser.add_argument("--store", metavar="URL", help="the desk's store (default: an SQLite file in DIR)")
     _configure_terminal(parser.add_argument_group("in the terminal"))

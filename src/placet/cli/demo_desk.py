@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 from placet.cli.demo_agents import FIRST_RUNS, LATER_RUN, demo_agents
+from placet.cli.demo_folder import make_folder
 from placet.cli.exit_codes import CommandFailed
 from placet.cli.loading import this_user
 from placet.cli.serving import DEFAULT_PORT, Serving, bind, log_to_stderr, need_the_extra, serve_until_stopped
@@ -25,7 +26,7 @@ def serve_demo(folder: Path, *, store: str | None, port: int | None, opens: bool
     place = folder.absolute() / "desk"
     if starts_afresh:
         shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True, exist_ok=True)
+    make_folder(place)
     given = Serving(
         store=store or f"sqlite:///{place / 'placet.db'}",
         agents=demo_agents(place),

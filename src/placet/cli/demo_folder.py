@@ -23,6 +23,18 @@ from placet.ports import Lease
 from placet.state_codec import PackedContext, StateDocument, dump_text
 
 
+def make_folder(folder: Path) -> None:
+    """The folder, for its owner alone; a sentence where it cannot be."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        is_usable = os.access(folder, os.W_OK | os.X_OK)
+        why = "" if is_usable else "nothing can be written there"
+    except OSError as error:
+        why = "a file stands in its way" if isinstance(error, FileExistsError) else str(error.strerror)
+    if why:
+        raise CommandFailed(f"the demo cannot keep anything in {folder}: {why}. Name another folder with --dir.")
+
+
 class DemoFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -33,7 +45,7 @@ class DemoFolder:
     @contextlib.contextmanager
     def used_alone(self) -> Iterator[None]:
         """Make the folder, and keep other demos out of it for as long as this process lives."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self.folder)
         ignored = self.folder / ".gitignore"
         if not ignored.exists():
             ignored.write_text("*\n", encoding="utf-8")

@@ -10,7 +10,7 @@ from placet.cli.cards import Card, render_card
 from placet.cli.demo_prompt import ask_decision
 from placet.cli.demo_report import report_of
 from placet.cli.demo_session import DemoSession
-from placet.cli.exit_codes import CommandFailed
+from placet.cli.exit_codes import CommandFailed, WrongUsage
 from placet.cli.story import counted
 from placet.cli.terminal import Style, Terminal, is_somebody_there, shown, wrap
 from placet.cli.timeline import render_call, render_story
@@ -59,13 +59,13 @@ class DemoScreen:
             chosen, cards = {}, self._session.waiting()
 
     def _checked(self, specs: Mapping[int, Spec], cards: list[Card]) -> dict[int, Decision]:
-        """The decisions that the specs mean for these cards, all of them possible; otherwise CommandFailed."""
+        """The decisions that the specs mean for these cards, all of them possible; otherwise an error says why not."""
         waiting = {card.number: card for card in cards}
         chosen: dict[int, Decision] = {}
         for number, spec in specs.items():
             if number not in waiting:
                 listed = ", ".join(map(str, waiting)) or "nothing"
-                raise CommandFailed(f"Call {number} does not wait (what waits: {listed}). Nothing was decided.")
+                raise WrongUsage(f"Call {number} does not wait (what waits: {listed}). Nothing was decided.")
             chosen[number] = spec.decision(waiting[number].arguments or {})
             problem = self._session.problem_with(waiting[number], chosen[number])
             if problem is not None:

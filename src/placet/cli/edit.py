@@ -69,10 +69,25 @@ def _in_editor(text: str) -> str:
     found = next((each for each in ("sensible-editor", "nano", "vi") if shutil.which(each)), None)
     if chosen is None and (found is None or not is_somebody_there()):
         raise WrongUsage("there is no editor here: set EDITOR, or write the changes as --set NAME=VALUE.")
+    command = _command(chosen or str(found))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "arguments.json"
         file.write_text(text, encoding="utf-8")
-        done = subprocess.run([*shlex.split(chosen or str(found)), str(file)], check=False)  # noqa: S603  # one's own editor
+        try:
+            done = subprocess.run([*command, str(file)], check=False)  # noqa: S603  # one's own editor
+        except OSError as error:
+            words = f"the editor {command[0]!r} cannot be started: {error.strerror}"
+            raise WrongUsage(f"{words}. Set EDITOR to another, or write the changes as --set NAME=VALUE.") from error
         if done.returncode:
             raise CommandFailed(f"the editor ended with {done.returncode}: nothing was decided.")
         return file.read_text(encoding="utf-8")
+
+
+def _command(editor: str) -> list[str]:
+    try:
+        found = shlex.split(editor)
+    except ValueError as error:
+        raise WrongUsage(f"the editor «{editor}» cannot be taken apart: {error}. Set EDITOR to another.") from error
+    if not found:
+        raise WrongUsage("EDITOR is empty: set it to an editor, or write the changes as --set NAME=VALUE.")
+    return found

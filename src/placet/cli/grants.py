@@ -4,47 +4,55 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+from datetime import UTC, datetime, timedelta
 
 from placet.cli.asking import Client, add_desk, client_of, part
 from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_json
-from placet.cli.people import Row, show_list
+from placet.cli.numbers import whole_number
+from placet.cli.people import Row, show_list, warn
 from placet.cli.tables import Cell, ago
 from placet.codec import JsonObject
 
 DESCRIPTION = """\
 placet grants                 lists standing decisions
 placet grants add AGENT TOOL  makes one: calls of this tool by this agent are
-                              approved (with --reject: rejected) from now on
+                              approved (with --reject: rejected) from now on;
+                              where two contradict each other, the newer wins
 placet grants revoke ID       takes one back; what it decided stays decided
 placet grants holds           lists what operators hold back
 placet grants hold KIND NAME  holds a run, an agent or a tool: nothing that it
                               covers starts, approved or not
 placet grants lift KIND NAME  lifts a hold
 """
+_SPAN = re.compile(r"(\d{1,6})\s*(min|h|d)")
+_UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _ACTIONS = ("list", "add", "revoke", "holds", "hold", "lift")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list", metavar="|".join(_ACTIONS))
-    parser.add_argument("words", nargs="*", metavar="…", help="what the action is about")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="what the action is about")
     parser.add_argument("--reject", action="store_true", help="for add: a standing no")
     parser.add_argument("--arguments", metavar="JSON", help="for add: only calls with exactly these values")
-    parser.add_argument("--uses", type=int, metavar="N", help="for add: so many times")
-    parser.add_argument("--until", metavar="TIME", help="for add: until then (ISO 8601, with a time zone)")
+    parser.add_argument("--uses", type=whole_number(1), metavar="N", help="for add: so many times")
+    parser.add_argument("--until", metavar="TIME", help="for add: until then, as in 8h, 7d or 2030-01-31T18:00Z")
     parser.add_argument("--reason", metavar="TEXT", help="why, for the record")
     add_desk(parser, with_agents=True)
     add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    with client_of(options) as client:
+    with client_of(options, begins=options.action in ("add", "hold")) as client:
         match options.action, options.words:
             case "list", []:
                 return _list_grants(client, options)
             case "add", [agent, tool]:
-                return _tell(options, client.ask("POST", "/v1/grants", None, _grant(options, agent, tool)), "made")
+                made = client.ask("POST", "/v1/grants", None, _grant(options, agent, tool))
+                warn(made)
+                return _tell(options, made, "made")
             case "revoke", [grant_id]:
                 client.ask("DELETE", f"/v1/grants/{part(grant_id)}")
                 return _tell(options, {"id": grant_id}, "revoked")
@@ -52,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
                 return _list_holds(client, options)
             case "hold", [kind, name]:
                 body = {"kind": kind, "name": name} | ({} if options.reason is None else {"reason": options.reason})
-                client.ask("POST", "/v1/holds", None, body)
+                warn(client.ask("POST", "/v1/holds", None, body))
                 return _tell(options, {"kind": kind, "name": name}, "held")
             case "lift", [kind, name]:
                 client.ask("DELETE", "/v1/holds", {"kind": kind, "name": name})
@@ -68,8 +76,23 @@ def _grant(options: argparse.Namespace, agent: str, tool: str) -> JsonObject:
             found["arguments"] = json.loads(options.arguments)
         except ValueError as error:
             raise WrongUsage(f"--arguments is not JSON: {error}.") from error
-    given = {"uses": options.uses, "until": options.until, "reason": options.reason}
+    until = None if options.until is None else _moment(options.until)
+    given = {"uses": options.uses, "until": until, "reason": options.reason}
     return {**found, **{name: value for name, value in given.items() if value is not None}}
+
+
+def _moment(text: str, now: datetime | None = None) -> str:
+    """A moment as the API takes it: written whole, or as a span from now on."""
+    span = _SPAN.fullmatch(text.strip())
+    try:
+        if span is not None:
+            return ((now or datetime.now(UTC)) + int(span[1]) * _UNITS[span[2]]).isoformat(timespec="seconds")
+        found = datetime.fromisoformat(text.strip())
+    except (ValueError, OverflowError):
+        found = None
+    if found is None or found.tzinfo is None:
+        raise WrongUsage(f"--until {text!r}: write a span like 30min, 8h or 7d, or a moment like 2030-01-31T18:00:00Z.")
+    return found.isoformat()
 
 
 def _list_grants(client: Client, options: argparse.Namespace) -> int:
@@ -82,13 +105,18 @@ def _grant_row(found: JsonObject) -> Row:
     bounds = [
         f"only {json.dumps(found['arguments'])}" if found.get("arguments") else "",
         f"{found['uses']} uses" if found.get("uses") else "",
-        f"until {found['until']}" if found.get("until") else "",
+        _end(found["until"]) if found.get("until") else "",
     ]
     verdict = str(found["decision"])
     tool = str(found["tool"]).rpartition(":")[2]
     words = ", ".join(filter(None, bounds)) or "any arguments, no end"
     styled = Cell(verdict, "green" if verdict == "approve" else "red")
     return [str(found["id"]), styled, str(found["agent"]), tool, str(found["by"] or ""), ago(found["at"]), words]
+
+
+def _end(until: object) -> str:
+    when = ago(until)
+    return f"ends {when}" if when.startswith("in ") else f"over for {when}"
 
 
 def _list_holds(client: Client, options: argparse.Namespace) -> int:

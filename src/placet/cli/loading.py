@@ -8,6 +8,8 @@ import getpass
 import importlib
 import os
 import sys
+import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -37,9 +39,13 @@ def store_of(options: argparse.Namespace) -> DeskStore:
     """The store that is to be looked into. A file that is not there is not made: a typing error must not look whole."""
     url = str(options.store)
     store = open_store(url)
-    if url.startswith("sqlite:///") and not Path(unquote(url.removeprefix("sqlite:///"))).exists():
-        raise WrongUsage(f"there is no store {url}: check its address.")
+    refuse_if_missing(url)
     return store
+
+
+def refuse_if_missing(url: str) -> None:
+    if url.startswith("sqlite:///") and not Path(unquote(url.removeprefix("sqlite:///"))).exists():
+        raise WrongUsage(f"there is no store {url}: check its address. «placet serve» and «placet run» make one.")
 
 
 def this_user() -> str:
@@ -52,9 +58,9 @@ def this_user() -> str:
 def agents_of(place: str) -> list[Agent[Any]]:
     """The agents behind `module:name`: an Agent, or a list of them."""
     found = object_of(place)
-    agents = [found] if isinstance(found, Agent) else list(found)
+    agents = [found] if isinstance(found, Agent) else list(found) if isinstance(found, Iterable) else []
     if not agents or not all(isinstance(agent, Agent) for agent in agents):
-        raise WrongUsage(f"{place} is neither an Agent nor a list of Agents.")
+        raise WrongUsage(f"{place} is of type {type(found).__name__}, and neither an Agent nor a list of Agents.")
     return agents
 
 
@@ -65,8 +71,19 @@ def object_of(place: str) -> Any:  # Any: whatever the user's module holds
         raise WrongUsage(f"{place!r} is not module:name, such as shop.agents:all_agents.")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        return getattr(importlib.import_module(module_name), attribute)
+        module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise WrongUsage(f"there is no module {error.name!r} here: run this where the code is.") from error
-    except AttributeError as error:
-        raise WrongUsage(f"module {module_name!r} has no {attribute!r}.") from error
+    except Exception as error:  # whatever the user's code raises while it is imported
+        raise WrongUsage(f"module {module_name!r} cannot be imported: {_told(error)}.") from error
+    if not hasattr(module, attribute):
+        raise WrongUsage(f"module {module_name!r} has no {attribute!r}.")
+    return getattr(module, attribute)
+
+
+def _told(error: Exception) -> str:
+    """What is wrong with somebody's code, and where."""
+    if isinstance(error, SyntaxError):
+        return f"{error.msg} ({error.filename}, line {error.lineno})"
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({at.filename}, line {at.lineno})"

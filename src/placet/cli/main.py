@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from placet import PlacetError, __version__
 from placet.cli.exit_codes import FAILED, INTERRUPTED, USAGE, CommandFailed, WrongUsage
@@ -36,6 +36,7 @@ COMMANDS = (
     Command("reject", "placet.cli.reject", "say no, with a message for the model"),
     Command("edit", "placet.cli.edit", "say yes, with other arguments"),
     Command("respond", "placet.cli.respond", "answer in the tool's place"),
+    Command("revoke", "placet.cli.revoke", "take an approval back, until its call begins"),
     Command("watch", "placet.cli.watch", "what happens, while it happens"),
     Command("grants", "placet.cli.grants", "standing decisions, and what is held back"),
     Command("users", "placet.cli.users", "who may use a desk, and what they may decide"),
@@ -76,9 +77,18 @@ class _HelpFormat(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=26, width=80)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong as all commands say it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        complain(f"{message}.")
+        sys.exit(USAGE)
+
+
 def _root_parser() -> argparse.ArgumentParser:
     listed = "\n".join(f"  {command.name:<10} {command.summary}" for command in COMMANDS)
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="placet",
         usage="placet [--version] [--help] COMMAND …",
         description=f"{DESCRIPTION}\ncommands:\n{listed}\n\n«placet COMMAND --help» says more about a command.",
@@ -91,18 +101,38 @@ def _root_parser() -> argparse.ArgumentParser:
 
 
 def command_parser(command: Command, module: CommandModule) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"placet {command.name}",
-        usage=f"placet {command.name} [OPTION …]",
         formatter_class=_HelpFormat,
         allow_abbrev=False,
     )
     module.configure(parser)
+    parser.usage = _usage(parser)
     parser.epilog = f"{parser.epilog}\n{EXIT_CODES}" if parser.epilog else EXIT_CODES
     return parser
 
 
+def _usage(parser: argparse.ArgumentParser) -> str:
+    """What the command takes, by name; its options are listed below."""
+    form = parser._get_formatter()
+    words = [
+        form._format_args(each, form._get_default_metavar_for_positional(each)).replace("...", "…")
+        for each in parser._get_positional_actions()
+    ]
+    return " ".join([parser.prog, "[OPTION …]", *words]).replace("%", "%%")
+
+
+def _refuse_what_is_no_text(arguments: Sequence[str]) -> None:
+    """Bytes that are not in this system's encoding come as halves of surrogate pairs, which nothing can store."""
+    for each in arguments:
+        try:
+            each.encode()
+        except UnicodeEncodeError:
+            raise WrongUsage(f"{os.fsencode(each)!r} is not text in UTF-8: write it in that encoding.") from None
+
+
 def _dispatch(arguments: Sequence[str]) -> int:
+    _refuse_what_is_no_text(arguments)
     root = _root_parser()
     if not arguments:
         root.print_help(sys.stderr)
@@ -133,7 +163,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has gone: nothing is left to be said to them
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except (CommandFailed, PlacetError, OSError) as error:
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        complain(f"the system says: {error.strerror or error}{place}.")
+        return FAILED
+    except (CommandFailed, PlacetError) as error:
         complain(str(error))
         return FAILED
 

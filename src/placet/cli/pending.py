@@ -8,6 +8,7 @@ import json
 from placet.cli.asking import add_desk, all_pages, client_of
 from placet.cli.exit_codes import OK
 from placet.cli.loading import add_json
+from placet.cli.numbers import whole_number
 from placet.cli.story import argument_text
 from placet.cli.tables import Cell, ago, table
 from placet.cli.terminal import this_terminal
@@ -25,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="PATH", help="only calls of this agent")
     parser.add_argument("--tool", metavar="NAME", help="only calls of this tool")
     parser.add_argument("--run", metavar="RUN", help="only calls of this run")
-    parser.add_argument("--limit", type=int, default=50, metavar="N", help="how many at most (default: 50)")
+    parser.add_argument("--limit", type=whole_number(1), default=50, metavar="N", help="how many at most (default: 50)")
     add_desk(parser)
     add_json(parser)
 

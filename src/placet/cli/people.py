@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from placet.cli.exit_codes import OK
 from placet.cli.tables import Cell, table
-from placet.cli.terminal import this_terminal
+from placet.cli.terminal import complain, this_terminal
 from placet.codec import JsonObject
 
 ROLES = ("viewer", "reviewer", "admin")
@@ -36,6 +36,13 @@ def scope_text(scopes: object) -> str:
     if not isinstance(scopes, list):
         return ""
     return ", ".join(f"{each['agent']}:{each['tool']}" for each in scopes) or "nothing"
+
+
+def warn(found: JsonObject) -> None:
+    """Say on standard error what the desk wants to be known about what it has done."""
+    warnings = found.get("warnings")
+    for each in warnings if isinstance(warnings, list) else ():
+        complain(str(each))
 
 
 def show_list(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 
 from placet.cli.exit_codes import WrongUsage
+from placet.cli.terminal import read_all
 from placet.cli.words import add_request, say
 
 DESCRIPTION = """\
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    text = sys.stdin.read() if options.output is None else options.output
+    text = read_all("the answer") if options.output is None else options.output
     try:
         output = json.loads(text) if options.as_json else text
     except ValueError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from placet.agent import Agent
 from placet.cli.exit_codes import FAILED, OK, WrongUsage
 from placet.cli.loading import add_json, add_store, agents_of
-from placet.cli.terminal import Terminal, complain, shown, this_terminal, this_user
+from placet.cli.terminal import Terminal, complain, read_all, shown, this_terminal, this_user
 from placet.desk import Desk, DeskRequest, DeskRun
 
 DESCRIPTION = """\
@@ -47,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 async def _drive(options: argparse.Namespace, agents: list[Agent[Any]], name: str) -> int:
     async with Desk(str(options.store), agents=agents) as desk:
         if options.go_on is None:
-            text = sys.stdin.read() if options.input == "-" else options.input
+            text = read_all("the input") if options.input == "-" else options.input
             run_id = (await desk.start(name, text, by=this_user())).id
         else:
             run_id = options.go_on

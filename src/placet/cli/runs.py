@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+import os
 import time
 
 from placet.cli.asking import Client, add_desk, all_pages, client_of, part
 from placet.cli.exit_codes import OK, CommandFailed, WrongUsage
 from placet.cli.loading import add_json
+from placet.cli.numbers import whole_number
 from placet.cli.tables import Cell, ago, table
-from placet.cli.terminal import Style, shown, this_terminal
+from placet.cli.terminal import Style, read_all, shown, this_terminal
 from placet.codec import JsonObject
 
 DESCRIPTION = """\
@@ -30,10 +31,10 @@ _STYLE: dict[str, Style] = {"waiting": "yellow", "ended": "green", "running": "c
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list", metavar="|".join(_ACTIONS))
-    parser.add_argument("words", nargs="*", metavar="RUN|AGENT INPUT", help="for start, cancel and resume")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="what start, cancel and resume are about")
     parser.add_argument("--status", choices=["running", "waiting", "ended"], help="only those")
     parser.add_argument("--agent", metavar="NAME", help="only runs of this agent")
-    parser.add_argument("--limit", type=int, default=50, metavar="N", help="how many at most (default: 50)")
+    parser.add_argument("--limit", type=whole_number(1), default=50, metavar="N", help="how many at most (default: 50)")
     parser.add_argument("--reason", metavar="TEXT", help="for cancel: why, for the record")
     parser.add_argument("--wait", action="store_true", help="for start: wait until it rests, and show what it says")
     add_desk(parser, with_agents=True)
@@ -41,12 +42,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    with client_of(options) as client:
+    at_a_desk = not options.store and (options.desk or os.environ.get("PLACET_DESK"))
+    if options.action == "start" and options.agents is None and not at_a_desk:
+        raise WrongUsage("straight on a store, say where the agents' code is: --agents MODULE:NAME.")
+    with client_of(options, begins=options.action == "start") as client:
         match options.action, options.words:
             case "list", []:
                 return _list(client, options)
             case "start", [agent, text]:
-                return _start(client, options, agent, sys.stdin.read() if text == "-" else text)
+                return _start(client, options, agent, read_all("the input") if text == "-" else text)
             case "cancel", [run_id]:
                 body: JsonObject = {} if options.reason is None else {"reason": options.reason}
                 return _tell(options, client.ask("POST", f"/v1/runs/{part(run_id)}/cancel", None, body))

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 
 from placet.cli.exit_codes import WrongUsage
 from placet.cli.loading import add_store, agents_of, this_user
-from placet.cli.serving import DEFAULT_PORT, Serving, log_to_stderr, say_if_open, serve_until_stopped
+from placet.cli.numbers import whole_number
+from placet.cli.serving import (
+    DEFAULT_PORT,
+    Serving,
+    log_to_stderr,
+    refuse_if_public_and_open,
+    say_if_open,
+    serve_until_stopped,
+)
 from placet.desk.access.people import Scope
 
 DESCRIPTION = """\
@@ -35,7 +44,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_store(parser)
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="the port (default: %(default)s; 0: a free one)")
+    parser.add_argument(
+        "--port",
+        type=whole_number(0, 65535),
+        default=DEFAULT_PORT,
+        help="the port (default: %(default)s; 0: a free one)",
+    )
     parser.add_argument(
         "--host-name", action="append", default=[], metavar="NAME", help="a name under which browsers reach it"
     )
@@ -59,13 +73,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-run", action="store_true", help="only show and decide: others drive the runs")
     parser.add_argument(
-        "--max-concurrent", type=int, default=16, metavar="N", help="runs to drive at once (default: %(default)s)"
+        "--max-concurrent",
+        type=whole_number(1),
+        default=16,
+        metavar="N",
+        help="runs to drive at once (default: %(default)s)",
     )
     parser.add_argument("--open", action="store_true", help="open the inbox in a browser")
 
 
 def run(options: argparse.Namespace) -> int:
     given = _serving(options)
+    refuse_if_public_and_open(given)
     log_to_stderr()
     say_if_open(given)
     return asyncio.run(serve_until_stopped(given, _announce))
@@ -74,12 +93,11 @@ def run(options: argparse.Namespace) -> int:
 def _serving(options: argparse.Namespace) -> Serving:
     if options.agents is None and not options.no_run:
         raise WrongUsage("say where the agents are, as in «placet serve shop.agents:all_agents», or give --no-run.")
-    if not 0 <= options.port <= 65535:
-        raise WrongUsage(f"a port is a number from 0 to 65535, not {options.port}.")
-    if options.max_concurrent < 1:
-        raise WrongUsage("--max-concurrent is 1 or more; --no-run drives nothing.")
     if (options.tls_cert is None) != (options.tls_key is None):
         raise WrongUsage("--tls-cert and --tls-key belong together.")
+    for name, file in (("--tls-cert", options.tls_cert), ("--tls-key", options.tls_key)):
+        if file is not None and not os.access(file, os.R_OK):
+            raise WrongUsage(f"the file of {name}, {file}, is not there, or cannot be read.")
     return Serving(
         store=str(options.store),
         agents=[] if options.agents is None else agents_of(options.agents),

@@ -16,11 +16,12 @@ from importlib.util import find_spec
 from typing import Any
 
 from placet.agent import Agent
-from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed
+from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed, WrongUsage
 from placet.cli.terminal import complain
 from placet.desk.access.people import Scope
 from placet.desk.desk import Desk
 from placet.desk.web.sockets import listen
+from placet.errors import UserError
 
 DEFAULT_PORT = 8700
 _NOT_WORDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
@@ -55,16 +56,26 @@ def need_the_extra() -> None:
         raise CommandFailed("the desk on the web needs an extra that is not installed: pip install 'placet[desk]'.")
 
 
+def refuse_if_public_and_open(given: Serving) -> None:
+    """Before anything is said or made: a desk that asks nobody who they are is for one machine alone."""
+    need_the_extra()
+    from placet.desk.server import check_bind
+
+    try:
+        check_bind(given.host, _settings(given))
+    except UserError as error:
+        raise WrongUsage(error.message) from error
+
+
 async def serve_until_stopped(
     given: Serving, announce: Announce, meanwhile: Callable[[Desk], Awaitable[None]] | None = None
 ) -> int:
     """Serve; `meanwhile` runs beside it. Ends on SIGTERM (0) or Ctrl-C (130)."""
-    need_the_extra()
+    refuse_if_public_and_open(given)
     from placet.desk.app import create_app
-    from placet.desk.server import check_bind, new_server
+    from placet.desk.server import new_server
 
     settings = _settings(given)
-    check_bind(given.host, settings)
     listening = bind(given.host, given.port)
     async with Desk(given.store, agents=given.agents, run=given.drives, max_concurrent=given.max_concurrent) as desk:
         app = create_app(desk, settings)
@@ -76,6 +87,10 @@ async def serve_until_stopped(
             tls_key=given.tls[1] if given.tls is not None else None,
         )
         key = None if given.is_open else await app.state.web.accounts.first_admin_key()
+        if not given.is_open and await app.state.web.accounts.lacks_an_admin():
+            complain(
+                "nobody at this desk is an admin: «placet users change NAME --role admin», on its store, makes one."
+            )
         url = given.public_url or _url(listening, given)
         stopped_by = _obey_signals(server)
         beside = asyncio.create_task(_beside(server, desk, url, key, announce, given, meanwhile))

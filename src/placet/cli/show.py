@@ -5,21 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from typing import get_args
+from typing import Literal, get_args
 
 import msgspec
 
 from placet import events as e
 from placet.cli.asking import Client, add_desk, client_of, part
 from placet.cli.cards import Card, render_card
+from placet.cli.decided import decision_lines
 from placet.cli.exit_codes import OK, CommandFailed
 from placet.cli.loading import add_json
-from placet.cli.naming import request_named
+from placet.cli.naming import NoSuchRequest, request_named
 from placet.cli.story import story_of
 from placet.cli.tables import ago, seconds_of
-from placet.cli.terminal import Terminal, shown, this_terminal
+from placet.cli.terminal import Terminal, shown, this_terminal, wrap
 from placet.cli.timeline import render_story
 from placet.codec import JsonObject
+from placet.desk.web.feed import kind_name
 from placet.items import ToolApprovalItem
 
 DESCRIPTION = """\
@@ -41,12 +43,20 @@ def run(options: argparse.Namespace) -> int:
     with client_of(options) as client:
         if options.id.startswith("run_") and ":" not in options.id:
             return _show_run(client, options, terminal)
-        found = request_named(client, options.id)
+        found = _request(client, options.id)
     if options.json:
         print(json.dumps(found))
     else:
         terminal.say_all(request_lines(found, terminal))
     return OK
+
+
+def _request(client: Client, name: str) -> JsonObject:
+    try:
+        return request_named(client, name)
+    except NoSuchRequest as error:
+        words = f"there is neither a run nor a request {name!r}: «placet runs» and «placet pending» list them"
+        raise CommandFailed(f"{words}.") from error
 
 
 # -- a request --------------------------------------------------------------------------------------------------------
@@ -61,22 +71,32 @@ class _Owner:
 
 def request_lines(found: JsonObject, terminal: Terminal) -> list[str]:
     item = _item(found)
-    lines = render_card(Card(1, item, _stakes(found)), terminal)
-    return [*lines, *(terminal.paint(line, "dim") for line in _standing(found))]
+    lines = [*render_card(Card(0, item, _stakes(found)), terminal), *decision_lines(found, terminal)]
+    standing = [line for text in _standing(found) for line in wrap(text, terminal.width)]
+    return [*lines, *(terminal.paint(line.rstrip(), "dim") for line in standing)]
 
 
 def _item(found: JsonObject) -> ToolApprovalItem:
     arguments = found["arguments"]
     raw = {"name": found["tool"], "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)}
-    why = found.get("why")
+    why, questions = found.get("why"), found.get("questions")
     return ToolApprovalItem(
         _Owner(str(found["agent"])),
         raw,
         id=str(found["id"]),
-        kind="in_doubt" if found["kind"] == "in_doubt" else "approval",
+        kind=_kind(found["kind"]),
         agent_path=str(found["agent"]),
         why=why if isinstance(why, str) else None,
+        questions=questions if isinstance(questions, dict) else None,
     )
+
+
+def _kind(text: object) -> Literal["approval", "in_doubt", "elicitation"]:
+    match text:
+        case "in_doubt" | "elicitation":
+            return text
+        case _:
+            return "approval"
 
 
 def _stakes(found: JsonObject) -> str | None:
@@ -85,20 +105,17 @@ def _stakes(found: JsonObject) -> str | None:
 
 
 def _standing(found: JsonObject) -> Iterator[str]:
-    yield f"{found['status']}, asked {ago(found['created_at'])} ago; digest {found['digest']}"
-    if found.get("expires_at"):
-        yield f"to be decided {ago(found['expires_at'])}"
-    if found.get("decided_by"):
+    yield f"{found['status']}, asked {ago(found['created_at'])} ago"
+    yield f"digest {found['digest']}"
+    if found.get("expires_at") and found["status"] == "pending":
+        is_over = not ago(found["expires_at"]).startswith("in ")
+        yield "the time to decide is over" if is_over else f"to be decided {ago(found['expires_at'])}"
+    if found.get("decided_by") and not found.get("decision"):
         reason = f": {shown(str(found['reason']))}" if found.get("reason") else ""
-        yield f"decided by {shown(str(found['decided_by']))}{reason}"
+        word = "its approval was taken back" if found["status"] == "closed" else "decided"
+        yield f"{word} by {shown(str(found['decided_by']))}{reason}"
     if found.get("you_may_not"):
         yield shown(str(found["you_may_not"]))
-
-
-def kind_name(kind: type) -> str:
-    """`CallHeld` is `call_held`."""
-    name = kind.__name__
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
 
 
 # -- a run ------------------------------------------------------------------------------------------------------------
@@ -114,8 +131,23 @@ def _show_run(client: Client, options: argparse.Namespace, terminal: Terminal) -
     if options.log:
         terminal.say_all([text for line in lines for text in _log_lines(line)])
         return OK
-    terminal.say_all(render_story(story_of(map(_record, lines)), run_id, terminal))
+    picture = render_story(story_of(map(_record, lines)), run_id, terminal)
+    terminal.say_all([*picture, *(terminal.paint(line, "yellow") for line in _hindrances(found, terminal))])
     return OK
+
+
+def _hindrances(found: JsonObject, terminal: Terminal) -> list[str]:
+    """Why it does not go on by itself, where it is not only that people are asked."""
+    if found["status"] == "ended":
+        return []
+    told = [
+        f"held back: {found['held']}" if found.get("held") else "",
+        f"stopped: {found['stopped']}; «placet runs resume» has it gone on with" if found.get("stopped") else "",
+        "parked: it took too many drivers down; «placet runs resume» gives it another chance"
+        if found.get("is_parked")
+        else "",
+    ]
+    return [line.rstrip() for text in filter(None, told) for line in wrap(shown(text), terminal.width)]
 
 
 def _log_lines(line: JsonObject) -> Iterator[str]:

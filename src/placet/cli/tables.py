@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from placet.cli.terminal import Style, Terminal, shown, width_of
+from placet.cli.terminal import Style, Terminal, shown, width_of, wrap
+
+GAP = "  "
+LEAST = 20
+"""Columns that are worth showing the beginning of a text in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,27 +21,73 @@ class Cell:
 
 
 def table(terminal: Terminal, head: Sequence[str], rows: Sequence[Sequence[Cell | str]]) -> list[str]:
-    """Lines under a head. Nothing is cut but the last column: ids must stay whole, to be copied. A column in which
-    nothing stands is left out."""
+    """Lines under a head, as wide as the terminal if that can be. A column in which nothing stands is left out.
+
+    Nothing is cut but the last column: ids must stay whole, to be copied. Where there is no room for it, it stands on a
+    line of its own; and where the others do not fit either, each of them does. In a pipe every row is one whole line.
+    """
     cells = [[each if isinstance(each, Cell) else Cell(each) for each in row] for row in rows]
     used = [place for place in range(len(head)) if place == len(head) - 1 or any(row[place].text for row in cells)]
-    head, cells = [head[place] for place in used], [[row[place] for place in used] for row in cells]
-    texts = [[shown(cell.text) for cell in row] for row in cells]
-    widths = [max([width_of(name), *(width_of(row[place]) for row in texts)]) for place, name in enumerate(head)]
-    widths[-1] = max(20, min(widths[-1], terminal.width - sum(widths[:-1]) - 2 * (len(head) - 1)))
-    lines = ["  ".join(terminal.paint(_padded(name, width), "dim") for name, width in zip(head, widths, strict=True))]
-    for row, whole in zip(cells, texts, strict=True):
-        plain = [*whole[:-1], terminal.shorten(whole[-1], widths[-1])]
-        painted = [
-            terminal.paint(text, cell.style) + " " * (width - width_of(text)) if cell.style else _padded(text, width)
-            for text, cell, width in zip(plain, row, widths, strict=True)
-        ]
-        lines.append("  ".join(painted).rstrip())
-    return [line.rstrip() for line in lines]
+    head, cells = [head[place] for place in used], [[_shown(row[place]) for place in used] for row in cells]
+    widths = [max(map(width_of, [name, *(row[place].text for row in cells)])) for place, name in enumerate(head)]
+    room = terminal.width - sum(widths[:-1]) - len(GAP) * (len(head) - 1)
+    if terminal.is_piped or widths[-1] <= room or room >= LEAST:
+        last = widths[-1] if terminal.is_piped else min(widths[-1], room)
+        return _lines(terminal, head, [[*row[:-1], _cut(terminal, row[-1], last)] for row in cells], widths[:-1])
+    if sum(widths[:-1]) + len(GAP) * (len(head) - 2) <= terminal.width:
+        return _lines_with_the_last_below(terminal, head, cells, widths[:-1])
+    return _blocks(terminal, head, cells)
 
 
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - width_of(text))
+def _shown(cell: Cell) -> Cell:
+    return Cell(shown(cell.text), cell.style)
+
+
+def _cut(terminal: Terminal, cell: Cell, width: int) -> Cell:
+    return Cell(terminal.shorten(cell.text, width), cell.style)
+
+
+def _lines(terminal: Terminal, head: Sequence[str], rows: Sequence[Sequence[Cell]], widths: Sequence[int]) -> list[str]:
+    """A line for the head and one for each row; all columns but the last have a width."""
+    named = [Cell(name, "dim") for name in head]
+    return [_line(terminal, row, widths) for row in (named, *rows)]
+
+
+def _line(terminal: Terminal, row: Sequence[Cell], widths: Sequence[int]) -> str:
+    filled = [
+        _painted(terminal, cell) + " " * (width - width_of(cell.text))
+        for cell, width in zip(row, [*widths, 0], strict=False)
+    ]
+    return GAP.join(filled).rstrip()
+
+
+def _painted(terminal: Terminal, cell: Cell) -> str:
+    return terminal.paint(cell.text, cell.style) if cell.style else cell.text
+
+
+def _lines_with_the_last_below(
+    terminal: Terminal, head: Sequence[str], rows: Sequence[Sequence[Cell]], widths: Sequence[int]
+) -> list[str]:
+    lines = _lines(terminal, head[:-1], [], widths)
+    for row in rows:
+        lines.append(_line(terminal, row[:-1], widths))
+        if row[-1].text:
+            lines.append(GAP + _painted(terminal, _cut(terminal, row[-1], terminal.width - len(GAP))))
+    return lines
+
+
+def _blocks(terminal: Terminal, head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """Each row as a few lines with a name before each value: for terminals that are narrow."""
+    left = max(map(width_of, head))
+    lines: list[str] = []
+    for row in rows:
+        lines += [""] if lines else []
+        for name, cell in zip(head, row, strict=True):
+            first, *more = wrap(cell.text, max(LEAST, terminal.width - left - len(GAP)))
+            padded = terminal.paint(name + " " * (left - width_of(name)), "dim")
+            lines += [f"{padded}{GAP}{_painted(terminal, Cell(first, cell.style))}"] if cell.text else []
+            lines += [" " * left + GAP + _painted(terminal, Cell(each, cell.style)) for each in more]
+    return lines
 
 
 def seconds_of(moment: object) -> float | None:

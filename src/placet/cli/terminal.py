@@ -11,11 +11,15 @@ import getpass
 import io
 import json
 import os
+import re
 import shutil
 import sys
 import unicodedata
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
+
+from placet.cli.exit_codes import WrongUsage
 
 Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "blue", "magenta", "cyan"]
 
@@ -29,6 +33,7 @@ _CODES: dict[Style, str] = {
     "magenta": "35",
     "cyan": "36",
 }
+_PAINT = re.compile(r"(\033\[[0-9;]*m)")
 WIDEST = 100
 """Wider lines are hard to read, however wide the window is."""
 NARROWEST = 40
@@ -67,6 +72,8 @@ class Terminal:
     width: int = 80
     coloured: bool = False
     glyphs: Glyphs = PRETTY
+    is_piped: bool = False
+    """Nobody looks: a program reads, and lines may be as long as they are."""
 
     def say(self, text: str = "") -> None:
         print(text, file=self.out, flush=True)
@@ -91,7 +98,8 @@ def this_terminal() -> Terminal:
     """The standard output of this process."""
     out = sys.stdout
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size((80, 24)).columns))
-    return Terminal(out, width, has_colours(out), PRETTY if _can_write_pretty(out) else PLAIN)
+    glyphs = PRETTY if _can_write_pretty(out) else PLAIN
+    return Terminal(out, width, has_colours(out), glyphs, not out.isatty() and not os.environ.get("COLUMNS"))
 
 
 def has_colours(out: TextIO) -> bool:
@@ -107,7 +115,11 @@ def _can_write_pretty(out: TextIO) -> bool:
 
 
 def never_fail_to_print() -> None:
-    """A character that the output's encoding lacks is written as an escape, and is no error."""
+    """A character that the output's encoding lacks is written as an escape, and is no error; neither is an output that
+    whoever started us has closed."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # for as long as we live
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -116,7 +128,10 @@ def never_fail_to_print() -> None:
 def complain(text: str) -> None:
     """Say on standard error why the command ends."""
     red = Terminal(sys.stderr, coloured=has_colours(sys.stderr))
-    print(red.paint("placet:", "red", "bold"), shown(text, keep_lines=True), file=sys.stderr, flush=True)
+    lines = shown(f"placet: {text}", keep_lines=True)
+    if sys.stderr.isatty():
+        lines = "\n".join(line.rstrip() for line in wrap(lines, shutil.get_terminal_size((80, 24)).columns))
+    print(red.paint("placet:", "red", "bold") + lines.removeprefix("placet:"), file=sys.stderr, flush=True)
 
 
 # -- somebody who types ----------------------------------------------------------------------------------------------
@@ -136,6 +151,16 @@ def ask(prompt: str) -> str | None:
         return None
     except UnicodeDecodeError:
         return ""  # not text: as good as nothing, and the question is asked again
+
+
+def read_all(what: str) -> str:
+    """All of standard input; whoever sits there is told that they are waited for."""
+    if sys.stdin.isatty():
+        print(f"Type {what}, then Ctrl-D.", file=sys.stderr, flush=True)
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise WrongUsage("standard input is not text in UTF-8.") from error
 
 
 # -- text that fits and does not deceive -----------------------------------------------------------------------------
@@ -184,6 +209,19 @@ def wrap(text: str, width: int) -> list[str]:
             rest = rest[cut:]
         lines.append(rest)
     return lines
+
+
+def clipped(painted: str, width: int) -> str:
+    """A line with colours, up to this width: on a whole screen a longer one would push the others down."""
+    columns, found = 0, ""
+    for part in _PAINT.split(painted):
+        if _PAINT.fullmatch(part):
+            found += part
+            continue
+        kept = part[: _fitting(part, width - columns)]
+        columns += width_of(kept)
+        found += kept
+    return found
 
 
 def _where_to_break(text: str, width: int) -> int:

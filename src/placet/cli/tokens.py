@@ -8,6 +8,7 @@ import json
 from placet.cli.asking import add_desk, client_of, part
 from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_json
+from placet.cli.numbers import number_above
 from placet.cli.people import ROLES, Row, add_scope, scope_text, scopes_of, show_list
 from placet.cli.tables import ago
 from placet.codec import JsonObject
@@ -26,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME|ID", help="what the action is about")
     parser.add_argument("--owner", metavar="USER", help="whose it is: decisions made with it are theirs")
     parser.add_argument("--role", choices=ROLES, help="at most the owner's (default: the owner's)")
-    parser.add_argument("--days", type=float, metavar="N", help="not valid after so many days")
+    parser.add_argument("--days", type=number_above(0, "days"), metavar="N", help="not valid after so many days")
     add_scope(parser)
     add_desk(parser)
     add_json(parser)

@@ -15,7 +15,7 @@ import msgspec
 
 from placet.cli.exit_codes import INTERRUPTED, OK, WrongUsage
 from placet.cli.loading import add_json, add_store
-from placet.cli.terminal import Terminal, has_colours, shown, this_terminal
+from placet.cli.terminal import Terminal, clipped, has_colours, shown, this_terminal
 from placet.cli.top_view import picture
 from placet.errors import StoreError
 from placet.fleet.numbers import FleetNumbers, fleet_numbers
@@ -126,8 +126,8 @@ def _window() -> Terminal:
 
 def _paint(lines: list[str]) -> None:
     """From the top left, each line to its end, and nothing below: without a flicker."""
-    height = os.get_terminal_size().lines
-    text = "\033[K\r\n".join(lines[: height - 1])
+    size = os.get_terminal_size()
+    text = "\033[K\r\n".join(clipped(line, size.columns) for line in lines[: size.lines - 1])
     sys.stdout.write(f"\033[H{text}\033[K\033[J")
     sys.stdout.flush()
 

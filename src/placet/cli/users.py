@@ -8,7 +8,7 @@ import json
 from placet.cli.asking import add_desk, client_of, part
 from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_json
-from placet.cli.people import ROLES, Row, add_scope, scope_text, scopes_of, show_list
+from placet.cli.people import ROLES, Row, add_scope, scope_text, scopes_of, show_list, warn
 from placet.cli.tables import Cell, ago
 from placet.codec import JsonObject
 
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if (options.name is None) != (options.action == "list"):
         raise WrongUsage("«placet users» lists; every other action is about a NAME.")
-    with client_of(options) as client:
+    with client_of(options, begins=options.action == "add") as client:
         match options.action:
             case "list":
                 rows = client.ask("GET", "/v1/users")["data"]
@@ -71,6 +71,7 @@ def _given(**values: object) -> JsonObject:
 
 
 def _tell_link(options: argparse.Namespace, found: JsonObject) -> int:
+    warn(found)
     if options.json:
         print(json.dumps(found))
         return OK

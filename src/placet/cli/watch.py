@@ -6,9 +6,10 @@ import argparse
 import json
 from datetime import UTC, datetime
 
-from placet.cli.asking import add_desk, client_of
+from placet.cli.asking import add_desk, client_of, part
 from placet.cli.exit_codes import OK
 from placet.cli.loading import add_json
+from placet.cli.numbers import whole_number
 from placet.cli.terminal import Style, Terminal, shown, this_terminal
 from placet.codec import JsonObject
 
@@ -30,8 +31,10 @@ _STYLE: dict[str, Style] = {
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.add_argument("--run", metavar="RUN", help="only this run")
-    parser.add_argument("--after", type=int, metavar="N", help="begin after this sequence number (0: from the start)")
-    parser.add_argument("--count", type=int, metavar="N", help="end after so many lines")
+    parser.add_argument(
+        "--after", type=whole_number(0), metavar="N", help="begin after this sequence number (0: from the start)"
+    )
+    parser.add_argument("--count", type=whole_number(1), metavar="N", help="end after so many lines")
     add_desk(parser)
     add_json(parser)
 
@@ -39,6 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     terminal = this_terminal()
     with client_of(options) as client:
+        if options.run is not None:  # a run that does not exist would be waited for in silence
+            client.ask("GET", f"/v1/runs/{part(options.run)}")
         events = client.listen("/v1/events", {"run_id": options.run, "after": options.after})
         for number, event in enumerate(events, 1):
             terminal.say(json.dumps(event) if options.json else line_of(event, terminal))
@@ -51,7 +56,7 @@ def line_of(event: JsonObject, terminal: Terminal) -> str:
     kind = str(event.get("type", ""))
     at = event.get("at")
     clock = datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S") if isinstance(at, int | float) else ""
-    known = ("type", "at", "run_id", "sequence", "id", "path")
+    known = ("type", "at", "run_id", "sequence", "index", "id", "path")
     rest = {name: value for name, value in event.items() if name not in known and value not in (None, "", [], {})}
     details = " ".join(
         f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in rest.items()

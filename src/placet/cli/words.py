@@ -7,9 +7,10 @@ import json
 from collections.abc import Callable
 
 from placet.cli.asking import Client, Refused, add_desk, client_of, part
-from placet.cli.exit_codes import FAILED, OK
+from placet.cli.exit_codes import FAILED, OK, CommandFailed
 from placet.cli.loading import add_json
 from placet.cli.naming import request_named
+from placet.cli.people import warn
 from placet.cli.terminal import complain, shown
 from placet.codec import JsonObject
 
@@ -30,9 +31,17 @@ def add_always(parser: argparse.ArgumentParser) -> None:
         "--always",
         nargs="?",
         const="run",
-        choices=["run", "agent"],
+        type=_scope,
+        metavar="run|agent",
         help="also for later calls of this tool by this agent: in this run, or («agent») in all its runs",
     )
+
+
+def _scope(text: str) -> str:
+    if text not in ("run", "agent"):
+        words = f"{text!r} is no scope: write --always, --always=run or --always=agent behind the ids"
+        raise argparse.ArgumentTypeError(words)
+    return text
 
 
 def say(options: argparse.Namespace, word_for: Callable[[JsonObject], JsonObject]) -> int:
@@ -47,7 +56,12 @@ def say(options: argparse.Namespace, word_for: Callable[[JsonObject], JsonObject
 def _say_one(
     client: Client, options: argparse.Namespace, name: str, word_for: Callable[[JsonObject], JsonObject]
 ) -> bool:
-    request = request_named(client, name)
+    try:
+        request = request_named(client, name)
+    except Refused:
+        raise
+    except CommandFailed as error:
+        return _failed(options, name, {"detail": str(error)}, str(error))
     common: JsonObject = {"digest": options.digest or request["digest"]}  # what was just looked up is what is meant
     if options.reason is not None:
         common["reason"] = options.reason
@@ -58,12 +72,17 @@ def _say_one(
     try:
         found: JsonObject = client.ask("POST", path, None, word)
     except Refused as error:
-        if options.json:
-            print(json.dumps({"id": request["id"], "problem": error.problem}))
-        complain(f"{request['id']}: {error}")
-        return False
+        return _failed(options, str(request["id"]), error.problem, f"{request['id']}: {error}")
+    warn(found)
     if options.json:
         print(json.dumps(found))
     else:
         print(f"{_DONE[str(word['decision'])]}: {shown(str(found['tool']))}  {found['id']}")
     return True
+
+
+def _failed(options: argparse.Namespace, name: str, problem: JsonObject, words: str) -> bool:
+    if options.json:
+        print(json.dumps({"id": name, "problem": problem}))
+    complain(words)
+    return False

@@ -323,7 +323,7 @@ class Desk:
         reason: str | None = None,
         message: str | None = None,
         arguments: Mapping[str, object] | None = None,
-        output: object = None,
+        output: object = msgspec.UNSET,
         always: bool | Grant = False,
         digest: str | None = None,
     ) -> DeskRequest:
@@ -355,7 +355,7 @@ class Desk:
     ) -> Word:
         if verdict not in ("approve", "reject", "edit", "respond"):
             raise UserError(f"A decision is approve, reject, edit or respond, not {verdict!r}.")
-        if verdict == "respond" and output is None:
+        if verdict == "respond" and output is msgspec.UNSET:
             raise UserError("To respond is to give the model an output: output=….")
         if verdict == "edit" and row.kind == "in_doubt":
             raise UserError(
@@ -365,7 +365,7 @@ class Desk:
         if (verdict == "edit") != (arguments is not None):
             raise UserError("An edit needs arguments=…, and nothing else takes them.")
         edited = None if arguments is None else await self._checked_edit(row, arguments)
-        answer = None if output is None else plain_answer(output)
+        answer = plain_answer(output) if verdict == "respond" else None
         return Word(
             verdict=verdict,
             always=always,
@@ -373,7 +373,7 @@ class Desk:
             reason=reason,
             message=message,
             arguments=edited,
-            output=answer if verdict == "respond" else None,
+            output=answer,
         )
 
     async def _checked_edit(self, row: RequestRow, arguments: Mapping[str, object]) -> JsonObject:
@@ -396,19 +396,20 @@ class Desk:
 
     def tool_at(self, agent: str, tool_name: str) -> Tool | None:
         """The tool of that name of the agent at this path; None where the agent's code is not here."""
-        found = self._agent_at(agent)
+        found = self.agent_at(agent)
         return found.tool_named(tool_name) if found is not None else None
 
     async def _server_tool(self, agent: str, tool_name: str) -> Tool | None:
         """The tool of that name that one of the agent's servers has at this moment."""
-        owner = self._agent_at(agent)
+        owner = self.agent_at(agent)
         if owner is None or not owner.mcp_servers:
             return None
         async with servers_in_use(AgentGraph(owner)):
             found = await find_tools(owner, RunContextWrapper(None))
         return next((tool for tool in found if tool.name == tool_name), None)
 
-    def _agent_at(self, agent: str) -> Agent[Any] | None:
+    def agent_at(self, agent: str) -> Agent[Any] | None:
+        """The agent at this path; None where its code is not here."""
         root = self._driver.agents.get(agent.partition("/")[0].partition(">")[0])
         try:
             return AgentGraph(root).at(agent) if root is not None else None
@@ -431,6 +432,8 @@ class Desk:
         new = facts_to_append(run, [decision])
         path = path_of(row.call)
         wrapped: list[AnyFact] = [InChild(path, grant) if path else grant for grant in grants]
+        if new:
+            _refuse_if_over(grants, self._now())
         return [*wrapped, *new] if new else []
 
     def _refuse_if_late(self, row: RequestRow, run: RunFold) -> None:
@@ -498,6 +501,7 @@ class Desk:
         entry = Entry(call="", label="", name=tool.name, tool=tool.identity, agent=agent, fingerprint=tool.fingerprint)
         word = Word(verdict=verdict, always=bounds, by=by, reason=reason, message=message)
         _, (made,) = facts_of_word(entry, word, self._now())
+        _refuse_if_over([made], self._now())
         await self.store.put_grant(made)
         return made
 
@@ -593,6 +597,11 @@ class Desk:
             await self._engine.enqueue(run_id)
             return
         raise StoreError(f"Run {run_id} changes so often that nothing could be appended to it: try again.")
+
+
+def _refuse_if_over(grants: Sequence[GrantMade], now: float) -> None:
+    if any(grant.until is not None and grant.until <= now for grant in grants):
+        raise UserError("The time of this standing decision is over already: it would never decide anything.")
 
 
 def _shown(row: RunRow, held: str | None = None) -> DeskRun:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import AsyncIterator, Iterator
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -13,7 +14,9 @@ from placet.core.plan import plan_calls
 from placet.errors import UserError
 from placet.fleet.audit import run_ids
 from placet.ids import call_id
-from placet.ports import OPERATORS, DeskStore
+from placet.ports import OPERATORS, DeskStore, RunQuery
+
+PAGE = 200
 
 What: TypeAlias = Literal[
     "approved",
@@ -69,6 +72,47 @@ async def records(store: DeskStore, run_id: str | None = None) -> AsyncIterator[
     elif run_id != OPERATORS:
         async for entry in _of_run(store, run_id):
             yield entry
+
+
+async def records_in_time(store: DeskStore) -> AsyncIterator[Entry]:
+    """The same of the whole store, oldest first, operators and runs mixed as it happened.
+
+    A run is read when its time has come, so that only what runs beside each other is held in memory at once.
+    """
+    waiting = [
+        _Waiting(entry.at, 0, place, entry) for place, entry in enumerate(entries_of(await store.operators_log()))
+    ]
+    heapq.heapify(waiting)
+    for number, (begins, run_id) in enumerate(await _beginnings(store), 1):
+        while waiting and waiting[0].at < begins:
+            yield heapq.heappop(waiting).entry
+        stored = await store.load(run_id)
+        if stored is not None and stored.log is not None:  # it may have been forgotten in between
+            for place, entry in enumerate(entries_of(stored.log)):
+                heapq.heappush(waiting, _Waiting(entry.at, number, place, entry))
+    while waiting:
+        yield heapq.heappop(waiting).entry
+
+
+class _Waiting(NamedTuple):
+    """An entry whose turn comes; what happened at the same moment keeps the order of its log."""
+
+    at: float
+    log: int
+    place: int
+    entry: Entry
+
+
+async def _beginnings(store: DeskStore) -> list[tuple[float, str]]:
+    """When each run began, oldest first."""
+    found: list[tuple[float, str]] = []
+    cursor: str | None = None
+    while True:
+        page = await store.runs(RunQuery(cursor=cursor, limit=PAGE))
+        found += [(row.created_at, row.id) for row in page.rows]
+        cursor = page.cursor
+        if cursor is None:
+            return sorted(found)
 
 
 async def _of_run(store: DeskStore, run_id: str) -> AsyncIterator[Entry]:

@@ -100,6 +100,11 @@ class Accounts:
     async def has_users(self) -> bool:
         return bool(await self._store.records("user", limit=1))
 
+    async def lacks_an_admin(self) -> bool:
+        """Whether there are users, and none of them can say who may what."""
+        users = await self.users()
+        return bool(users) and not any(user.role == "admin" and user.is_active for user in users)
+
     async def add_user(
         self,
         name: str,
@@ -322,6 +327,15 @@ class Accounts:
         )
         await self._store.add_record(_record("token", token.id, token, owner, token.expires_at))
         return f"{TOKEN_PREFIX}{token.id}_{secret}", token
+
+    async def check_token_role(self, owner: str, role: Role | None) -> None:
+        """A token is at most what its owner is: who asks for more is told, and not given less in silence."""
+        user = await self._known(owner)
+        if role is not None and lower_role(user.role, checked_role(role)) != role:
+            raise UserError(
+                f"{user.name} is a {user.role}, so no token of theirs has the role {role}: leave the role out, "
+                f"or give {user.name} that role first."
+            )
 
     async def tokens(self, owner: str | None = None) -> list[Token]:
         return [_decoded(record, Token) for record in await self._store.records("token", owner=owner)]

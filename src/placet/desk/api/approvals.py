@@ -15,6 +15,8 @@ from placet.desk.api.shapes import (
     ApprovalFilter,
     ApprovalPage,
     ApprovalShape,
+    DecidedApproval,
+    DecisionShape,
     ManyOutcomes,
     ManyWords,
     Nothing,
@@ -23,9 +25,11 @@ from placet.desk.api.shapes import (
     ProblemShape,
     Why,
 )
+from placet.desk.desk import DeskRequest
 from placet.desk.web.context import Web
-from placet.desk.web.deciding import Word, decide, request_or_404, why_not_decide
+from placet.desk.web.deciding import Word, decide, decision_about, request_or_404, take_back, why_not_decide
 from placet.desk.web.problems import Problem, as_problem
+from placet.desk.web.standing import remarks_on_always
 from placet.errors import PlacetError
 
 HASH_HINT = " An id ends with «#» and a number: in an address, «#» is written %23."
@@ -52,20 +56,24 @@ async def show(ask: Ask[Nothing, Nothing]) -> ApprovalDetail:
         parameters=dict(tool.params_json_schema) if tool is not None else None,
         description=tool.description if tool is not None else None,
         you_may_not=await why_not_decide(ask.web, ask.actor, request),
+        decision=await _decision(ask.web, request),
     )
 
 
-async def decide_one(ask: Ask[Nothing, Word]) -> ApprovalShape:
-    return ApprovalShape.of(await decide(ask.web, ask.actor, _id_in(ask.part("request_id")), ask.body))
+async def _decision(web: Web, request: DeskRequest) -> DecisionShape | None:
+    made = await decision_about(web, request)
+    return None if made is None else DecisionShape.of(made)
+
+
+async def decide_one(ask: Ask[Nothing, Word]) -> DecidedApproval:
+    request_id, remarks = _id_in(ask.part("request_id")), list[str]()
+    if ask.body.always:
+        remarks = await remarks_on_always(ask.web, await request_or_404(ask.web, request_id), ask.body)
+    return DecidedApproval.with_remarks(await decide(ask.web, ask.actor, request_id, ask.body), remarks)
 
 
 async def revoke(ask: Ask[Nothing, Why]) -> ApprovalShape:
-    """Whoever may say no to a call may take a yes to it back."""
-    request = await request_or_404(ask.web, _id_in(ask.part("request_id")))
-    refused = await why_not_decide(ask.web, ask.actor, request, "reject")
-    if refused is not None:
-        raise Problem(403, "access_denied", refused)
-    return ApprovalShape.of(await ask.web.desk.revoke(request.id, by=ask.actor.name, reason=ask.body.reason))
+    return ApprovalShape.of(await take_back(ask.web, ask.actor, _id_in(ask.part("request_id")), ask.body.reason))
 
 
 async def decide_many(ask: Ask[Nothing, ManyWords]) -> ManyOutcomes:
@@ -128,7 +136,7 @@ OPERATIONS = (
         "approvals",
         role="reviewer",
         body=Word,
-        answer=ApprovalShape,
+        answer=DecidedApproval,
         problems=(404, 409),
         details="The decision is recorded under the name of whoever asks. The same decision again is a success; a "
         "contradicting one is a conflict (409) that names the `winner`. With `digest`, only what was shown is decided "

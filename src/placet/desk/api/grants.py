@@ -9,12 +9,15 @@ from placet.desk.api.shapes import (
     GrantShape,
     HoldList,
     HoldShape,
+    HoldsNow,
+    MadeGrant,
     NewGrant,
     NewHold,
     Nothing,
     WhichHold,
 )
 from placet.desk.web.problems import Problem
+from placet.desk.web.standing import refuse_what_decides_nothing, remarks_on_grant, remarks_on_hold
 from placet.events import GrantMade
 
 
@@ -22,9 +25,12 @@ async def list_grants(ask: Ask[Nothing, Nothing]) -> GrantList:
     return GrantList(data=[GrantShape.of(grant) for grant in await ask.web.desk.grants()])
 
 
-async def make(ask: Ask[Nothing, NewGrant]) -> GrantShape:
+async def make(ask: Ask[Nothing, NewGrant]) -> MadeGrant:
     given = ask.body
     _check_right(ask, given.agent, given.tool)
+    refuse_what_decides_nothing(
+        ask.web.desk, given.agent, given.tool, given.arguments, given.until, ask.web.clock.now()
+    )
     grant = await ask.web.desk.grant(
         given.agent,
         given.tool,
@@ -36,7 +42,7 @@ async def make(ask: Ask[Nothing, NewGrant]) -> GrantShape:
         reason=given.reason,
         message=given.message,
     )
-    return GrantShape.of(grant)
+    return MadeGrant.with_remarks(grant, await remarks_on_grant(ask.web, grant))
 
 
 async def revoke(ask: Ask[Nothing, Nothing]) -> None:
@@ -61,9 +67,10 @@ async def list_holds(ask: Ask[Nothing, Nothing]) -> HoldList:
     return HoldList(data=[HoldShape.of(hold) for hold in await ask.web.desk.holds()])
 
 
-async def hold(ask: Ask[Nothing, NewHold]) -> HoldList:
+async def hold(ask: Ask[Nothing, NewHold]) -> HoldsNow:
     await ask.web.desk.hold(ask.body.kind, ask.body.name, by=ask.actor.name, reason=ask.body.reason)
-    return HoldList(data=[HoldShape.of(each) for each in await ask.web.desk.holds()])
+    remarks = await remarks_on_hold(ask.web, ask.body.kind, ask.body.name)
+    return HoldsNow(data=[HoldShape.of(each) for each in await ask.web.desk.holds()], warnings=remarks)
 
 
 async def release(ask: Ask[WhichHold, Nothing]) -> None:
@@ -81,9 +88,11 @@ OPERATIONS = (
         "grants",
         role="reviewer",
         body=NewGrant,
-        answer=GrantShape,
+        answer=MadeGrant,
         status=201,
-        details="It decides later calls of this tool of this agent, within its bounds, until the tool changes.",
+        details="It decides later calls of this tool of this agent, within its bounds, until the tool changes. Of two "
+        "that contradict each other the newer one wins where both reach; the answer's `warnings` name the older one. "
+        "What no call could ever meet is refused (422).",
     ),
     Operation(
         "DELETE",
@@ -104,9 +113,10 @@ OPERATIONS = (
         "holds",
         role="reviewer",
         body=NewHold,
-        answer=HoldList,
+        answer=HoldsNow,
         status=201,
-        details="Nothing that it covers starts from now on, approved or not. A call that has begun goes on.",
+        details="Nothing that it covers starts from now on, approved or not. A call that has begun goes on. A name "
+        "that nobody here knows is held, too, and remarked on in `warnings`.",
     ),
     Operation(
         "DELETE",

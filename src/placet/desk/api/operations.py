@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -16,14 +15,13 @@ from placet.codec import JsonObject, encode, parse_arguments
 from placet.desk.access.people import Actor, Role
 from placet.desk.api.idempotency import once
 from placet.desk.api.shapes import Nothing
+from placet.desk.api.wrong import field_problem
 from placet.desk.web.context import Web, actor_of, require, web_of
 from placet.desk.web.guards import media_type
 from placet.desk.web.problems import FieldProblem, Problem
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 B = TypeVar("B", bound=msgspec.Struct)
-
-_PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<where>.*)`)?$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,7 @@ def read_query(request: Request, kind: type[msgspec.Struct]) -> msgspec.Struct:
     try:
         found = msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise refused("query", [field_problem(error)]) from error
+        raise refused("query", [field_problem(error, kind)]) from error
     for name, value in given.items():  # msgspec takes the text «null» for none, where there may be none
         if getattr(found, name) is None:
             raise refused("query", [FieldProblem(field=name, message=f"{value!r} is no value")])
@@ -147,7 +145,7 @@ def read_body(request: Request, kind: type[msgspec.Struct], raw: bytes) -> msgsp
     try:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
-        raise refused("body", [field_problem(error)]) from error
+        raise refused("body", [field_problem(error, kind)]) from error
 
 
 def _object_of(raw: bytes) -> JsonObject:
@@ -168,11 +166,3 @@ def _object_of(raw: bytes) -> JsonObject:
 def refused(what: str, problems: list[FieldProblem]) -> Problem:
     listed = "; ".join(f"{each.field}: {each.message}" for each in problems)
     return Problem(422, "invalid_request", f"The {what} is not what this takes. {listed}.", errors=problems)
-
-
-def field_problem(error: msgspec.ValidationError) -> FieldProblem:
-    """msgspec says what is wrong and where in one sentence."""
-    found = _PLACE.match(str(error))
-    assert found is not None, "every text matches"
-    where = (found["where"] or "").lstrip(".") or "body"
-    return FieldProblem(field=where, message=found["what"].replace("`", "'"))

@@ -53,7 +53,16 @@ async def invite_again(ask: Ask[Nothing, Nothing]) -> InvitationShape:
 async def _invited(ask: Ask[Nothing, NewUser] | Ask[Nothing, Nothing], user: User) -> InvitationShape:
     key = await ask.web.accounts.invite(user.role, name=user.name, by=ask.actor.name)
     link = invitation_link(ask.web, key, str(ask.request.base_url))
-    return InvitationShape(user=UserShape.of(user), link=link)
+    warnings = [no_admin_words(user.name)] if await ask.web.accounts.lacks_an_admin() else []
+    return InvitationShape(user=UserShape.of(user), link=link, warnings=warnings)
+
+
+def no_admin_words(name: str) -> str:
+    """What is to be done where there are users, and no admin among them."""
+    return (
+        f"Nobody at this desk is an admin, so nobody can say there who may what: «placet users change {name} --role "
+        "admin», straight on the store, makes one."
+    )
 
 
 async def change_user(ask: Ask[Nothing, UserChange]) -> UserShape:
@@ -88,6 +97,7 @@ async def add_token(ask: Ask[Nothing, NewToken]) -> Answer:
         raise Problem(403, "access_denied", "Only an admin makes tokens for others.")
     if ask.actor.via == "token" and not ask.actor.may("admin"):
         raise Problem(403, "access_denied", "A token makes no further tokens unless it is an admin's: log in.")
+    await ask.web.accounts.check_token_role(owner, given.role)
     text, token = await ask.web.accounts.add_token(
         owner,
         given.name,

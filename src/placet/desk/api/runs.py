@@ -38,13 +38,8 @@ async def start(ask: Ask[Nothing, NewRun]) -> Answer:
     given = ask.body
     if not ask.web.desk.knows(given.agent):
         names = ", ".join(agent.name for agent in ask.web.desk.agents) or "none"
-        message = f"this desk has no such agent; it has: {names}"
-        raise Problem(
-            422,
-            "unknown_agent",
-            f"This desk has no agent {given.agent[:80]!r}. It has: {names}.",
-            errors=[FieldProblem(field="agent", message=message)],
-        )
+        words = f"This desk has no agent {given.agent[:80]!r}. It has: {names}."
+        raise Problem(422, "unknown_agent", words, errors=[FieldProblem(field="agent", message=words)])
     run = await ask.web.desk.start(
         given.agent,
         given.input,

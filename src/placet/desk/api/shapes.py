@@ -15,7 +15,7 @@ from placet.desk.access.people import Actor, Role, Scope, User
 from placet.desk.desk import DeskRequest, DeskRun
 from placet.desk.web.deciding import Word, moment
 from placet.desk.web.problems import FieldProblem, Winner
-from placet.events import GrantMade
+from placet.events import DecisionMade, GrantMade, Verdict
 from placet.ports import Hold
 
 MAX_AT_ONCE = 200
@@ -177,6 +177,36 @@ class ApprovalShape(Shown, frozen=True, kw_only=True):
         return cls(**_columns(request))
 
 
+class DecisionShape(Shown, frozen=True, kw_only=True):
+    """What somebody decided, whole."""
+
+    decision: Verdict
+    by: str | None
+    at: datetime
+    reason: str | None
+    message: str | None
+    """With reject: what the model reads."""
+    arguments: JsonObject | None
+    """With edit: what runs in place of the `arguments` that were asked about."""
+    output: Json
+    """With respond: what the model reads in the tool's place."""
+    grant: str | None
+    """The standing decision that decided, if one did."""
+
+    @classmethod
+    def of(cls, made: DecisionMade) -> DecisionShape:
+        return cls(
+            decision=made.verdict,
+            by=made.by,
+            at=moment(made.at),
+            reason=made.reason,
+            message=made.message,
+            arguments=made.arguments,
+            output=made.output,
+            grant=made.grant,
+        )
+
+
 class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
     """The same, with what a person needs to decide."""
 
@@ -185,9 +215,11 @@ class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
     description: str | None
     you_may_not: str | None
     """Why whoever asks may not say yes to it; null when they may."""
+    decision: DecisionShape | None
+    """What was decided, where something was."""
 
     @classmethod
-    def with_more(cls, request: DeskRequest, **more: Any) -> ApprovalDetail:  # Any: the three fields above
+    def with_more(cls, request: DeskRequest, **more: Any) -> ApprovalDetail:  # Any: the four fields above
         return cls(**_columns(request), **more)
 
 
@@ -210,6 +242,15 @@ def _columns(request: DeskRequest) -> dict[str, Any]:  # Any: the fields of both
         "escalated_at": None if request.escalated_at is None else moment(request.escalated_at),
         "questions": request.questions,
     }
+
+
+class DecidedApproval(ApprovalShape, frozen=True, kw_only=True):
+    warnings: list[str]
+    """What should be known about the decision, in words: standing decisions that its «always» contradicts."""
+
+    @classmethod
+    def with_remarks(cls, request: DeskRequest, remarks: list[str]) -> DecidedApproval:
+        return cls(**_columns(request), warnings=remarks)
 
 
 class ApprovalPage(Shown, frozen=True, kw_only=True):
@@ -267,19 +308,32 @@ class GrantShape(Shown, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, grant: GrantMade) -> GrantShape:
-        return cls(
-            id=grant.id,
-            agent=grant.agent,
-            tool=grant.tool,
-            decision=grant.verdict,
-            by=grant.by,
-            at=moment(grant.at),
-            reason=grant.reason,
-            message=grant.message,
-            arguments=grant.arguments,
-            until=None if grant.until is None else moment(grant.until),
-            uses=grant.uses,
-        )
+        return cls(**_of_grant(grant))
+
+
+class MadeGrant(GrantShape, frozen=True, kw_only=True):
+    warnings: list[str]
+    """What should be known about it, in words: standing decisions that it contradicts, calls that it will not reach."""
+
+    @classmethod
+    def with_remarks(cls, grant: GrantMade, remarks: list[str]) -> MadeGrant:
+        return cls(**_of_grant(grant), warnings=remarks)
+
+
+def _of_grant(grant: GrantMade) -> dict[str, Any]:  # Any: the fields of both shapes
+    return {
+        "id": grant.id,
+        "agent": grant.agent,
+        "tool": grant.tool,
+        "decision": grant.verdict,
+        "by": grant.by,
+        "at": moment(grant.at),
+        "reason": grant.reason,
+        "message": grant.message,
+        "arguments": grant.arguments,
+        "until": None if grant.until is None else moment(grant.until),
+        "uses": grant.uses,
+    }
 
 
 class GrantList(Shown, frozen=True, kw_only=True):
@@ -317,6 +371,11 @@ class HoldShape(Shown, frozen=True, kw_only=True):
 
 class HoldList(Shown, frozen=True, kw_only=True):
     data: list[HoldShape]
+
+
+class HoldsNow(HoldList, frozen=True, kw_only=True):
+    warnings: list[str]
+    """That nobody here knows what is held, in words."""
 
 
 class NewHold(Given, frozen=True, kw_only=True):
@@ -380,6 +439,8 @@ class InvitationShape(Shown, frozen=True, kw_only=True):
 
     user: UserShape
     link: str
+    warnings: list[str]
+    """What should be known about it, in words: such as that nobody is an admin yet."""
 
 
 class MeShape(Shown, frozen=True, kw_only=True):

@@ -10,8 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.requests import Request
 
 from placet.core.index import RequestStatus
-from placet.desk.web.guards import MAX_FIELDS
-from placet.desk.web.problems import Problem
+from placet.desk.web.guards import form_fields
 
 STATUSES: tuple[str, ...] = get_args(RequestStatus)
 
@@ -69,8 +68,4 @@ class Form:
 
 
 async def form_of(request: Request) -> Form:
-    body = (await request.body()).decode("utf-8", "replace")
-    try:
-        return Form(parse_qsl(body, keep_blank_values=True, max_num_fields=MAX_FIELDS))
-    except ValueError as error:
-        raise Problem(413, "too_large", f"A form has at most {MAX_FIELDS} fields here.") from error
+    return Form(form_fields(await request.body()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from placet.codec import JsonObject
 from placet.core.elicitation import is_link
@@ -14,9 +15,10 @@ from placet.desk.pages.history import CallTale, RunTale, Step, Teller, lead_up
 from placet.desk.pages.rendering import Notice, link
 from placet.desk.pages.words import json_text, shortened
 from placet.desk.web.context import Web
-from placet.desk.web.deciding import why_not_decide
+from placet.desk.web.deciding import call_of, can_take_back, why_not_decide
+from placet.desk.web.standing import standing_about
 from placet.errors import PlacetError
-from placet.events import DecisionMade
+from placet.events import DecisionMade, GrantMade
 from placet.preview import PreviewLine, preview
 from placet.tool import FunctionTool
 
@@ -49,6 +51,10 @@ class Card:
     who_may: str
     decision: DecisionMade | None
     decided_by_me: bool
+    can_undo: bool = False
+    """Its approval can be taken back, by the reader, at this moment."""
+    standing: list[GrantMade] = field(default_factory=list)
+    """What stands about this tool of this agent already."""
 
     @property
     def tool_description(self) -> str:
@@ -56,7 +62,15 @@ class Card:
 
     @property
     def status_word(self) -> str:
-        return STATUS_WORD[self.request.status]
+        return "Taken back" if self.asked_anew else STATUS_WORD[self.request.status]
+
+    @property
+    def asked_anew(self) -> str:
+        """The question that followed, where the approval was taken back: only then somebody closed one."""
+        if self.request.status != "closed" or self.request.decided_by is None:
+            return ""
+        before, _, number = self.request.id.rpartition("#")
+        return f"{before}#{int(number) + 1}"
 
     @property
     def words(self) -> dict[str, str]:
@@ -129,11 +143,6 @@ def wanted_of(question: JsonObject) -> JsonObject:
     return found if isinstance(found, dict) else {"type": "object", "properties": {}}
 
 
-def local_call(request_id: str) -> str:
-    """The call that a request is about: `run_x:2.0/1.3#1` is about `2.0/1.3`."""
-    return request_id.partition(":")[2].rpartition("#")[0]
-
-
 async def tale_of(web: Web, run_id: str) -> RunTale | None:
     """The run's log as a tale; None when its log is gone or cannot be read here."""
     try:
@@ -147,7 +156,7 @@ async def tale_of(web: Web, run_id: str) -> RunTale | None:
 
 async def card_of(web: Web, actor: Actor, request: DeskRequest) -> Card:
     tale = await tale_of(web, request.run_id)
-    call = local_call(request.id)
+    call, number = call_of(request.id)
     steps, left_out = lead_up(tale, call) if tale is not None else ([], 0)
     tool = tool_of(web, request.agent, request.tool)
     no_yes = await why_not_decide(web, actor, request)
@@ -160,8 +169,10 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> Card:
         why_not=no_yes,
         may_reject=no_yes is None or await why_not_decide(web, actor, request, "reject") is None,
         who_may=await who_may(web, actor, request),
-        decision=_decision(tale, call, request),
+        decision=_decision(tale, call, number, request),
         decided_by_me=request.decided_by == actor.name,
+        can_undo=await can_take_back(web, actor, request),
+        standing=await standing_about(web, request) if request.status == "pending" else [],
     )
 
 
@@ -192,11 +203,10 @@ async def who_may(web: Web, actor: Actor, request: DeskRequest) -> str:
     return told
 
 
-def _decision(tale: RunTale | None, call: str, request: DeskRequest) -> DecisionMade | None:
+def _decision(tale: RunTale | None, call: str, number: int, request: DeskRequest) -> DecisionMade | None:
     if tale is None or request.status == "pending":
         return None
     found = find_call(tale, call)
-    number = int(request.id.rpartition("#")[2] or 1)
     return next((each for each in found.decisions if each.request == number), None) if found is not None else None
 
 
@@ -211,12 +221,13 @@ def find_call(tale: RunTale, call: str) -> CallTale | None:
     return found
 
 
-def notice_of(done: DeskRequest) -> Notice:
-    """What has just become of a request."""
-    said = STATUS_WORD[done.status]
+async def notice_of(web: Web, actor: Actor, done: DeskRequest, remarks: Sequence[str] = ()) -> Notice:
+    """What has just become of a request, and what should be known about it; it can be undone from there, if at all."""
+    said = f"{STATUS_WORD[done.status]}: {done.tool}, {shortened(in_one_line(done.arguments), 70)}"
     return Notice(
-        f"{said}: {done.tool}, {shortened(in_one_line(done.arguments), 70)}",
-        "bad" if done.status == "closed" else "good",
+        " ".join([f"{said}.", *remarks] if remarks else [said]),
+        "bad" if done.status == "closed" or remarks else "good",
         link("/inbox", open=done.id),
         "Show",
+        done.id if await can_take_back(web, actor, done) else "",
     )

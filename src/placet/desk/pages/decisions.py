@@ -27,11 +27,12 @@ from placet.desk.pages.panels import (
     read_edit,
     values_of,
 )
-from placet.desk.pages.rendering import is_partial, link, render, show
+from placet.desk.pages.rendering import Notice, is_partial, link, render, show
 from placet.desk.pages.words import counted, json_text, shortened
 from placet.desk.web.context import Web, actor_of, web_of
-from placet.desk.web.deciding import Word, decide, request_or_404, why_not_decide
+from placet.desk.web.deciding import Word, decide, request_or_404, take_back, why_not_decide
 from placet.desk.web.problems import Problem
+from placet.desk.web.standing import remarks_on_always
 from placet.events import Verdict
 
 MAX_TOGETHER = 200
@@ -57,11 +58,12 @@ async def decide_one(request: Request) -> Response:
         status = 200 if form.get("change") else 422
         return await _card_again(request, card, form, status, panel=panel)
     following = await _following(request, form, card.request.id)
+    remarks = await remarks_on_always(web, card.request, word)
     try:
         done = await decide(web, actor, card.request.id, word)
     except Problem as problem:
         return await _refused(request, card, form, problem)
-    return await _went_on(request, form, done, following)
+    return await _went_on(request, form, done, following, remarks)
 
 
 def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None, Any]:
@@ -72,7 +74,7 @@ def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None,
     said = Word(
         decision=verdict,
         message=values.message or None if verdict == "reject" else None,
-        output=values.output if verdict == "respond" else None,
+        output=values.output if verdict == "respond" else msgspec.UNSET,
         reason=values.reason or None,
         digest=form.text("digest"),  # a form without one was not made by this page
     )
@@ -186,18 +188,38 @@ async def _following(request: Request, form: Form, request_id: str) -> str:
     return others[0] if others else ""
 
 
-async def _went_on(request: Request, form: Form, done: DeskRequest, following: str) -> Response:
+async def _went_on(request: Request, form: Form, done: DeskRequest, following: str, remarks: list[str]) -> Response:
     web, actor = web_of(request), actor_of(request)
     filters, cursor = filters_of_text(form.text("back")), form.text("cursor") or None
     address = link("/inbox", filters.query, cursor=cursor, open=following)
     if not is_partial(request):
         return RedirectResponse(link("/inbox", filters.query, cursor=cursor, open=following, done=done.id), 303)
-    notice = notice_of(done)
+    notice = await notice_of(web, actor, done, remarks)
     context = await list_context(request, filters, cursor, following) | {"notice": notice}
     if following:
         context["card"] = await card_of(web, actor, await request_or_404(web, following))
     body = render(request, "_card.html" if following else "_nothing_open.html", context)
     return await _with_list(request, body, context, address)
+
+
+async def revoke(request: Request) -> Response:
+    """Undo: take an approval back, and open the question that is asked in its place."""
+    web, actor, form = web_of(request), actor_of(request), await form_of(request)
+    card = await card_of(web, actor, await request_or_404(web, form.text("open")))
+    try:
+        asked = await take_back(web, actor, card.request.id)
+    except Problem as problem:
+        if is_partial(request):  # another card may be open: a message says it
+            raise
+        return await _refused(request, card, form, problem)
+    filters = filters_of_text(form.text("back"))
+    address = link("/inbox", filters.query, open=asked.id)
+    if not is_partial(request):
+        return RedirectResponse(address, 303)
+    notice = Notice(f"Taken back: {asked.tool}. Nothing runs until somebody decides anew.")
+    context = await list_context(request, filters, None, asked.id) | {"notice": notice}
+    context["card"] = await card_of(web, actor, asked)
+    return await _with_list(request, render(request, "_card.html", context), context, address)
 
 
 async def _with_list(request: Request, body: str, context: dict[str, Any], address: str) -> Response:

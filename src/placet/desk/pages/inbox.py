@@ -115,7 +115,7 @@ async def inbox(request: Request) -> Response:
     if given.get("open"):
         context |= await card_context(web, actor, given["open"], given.get("do", ""), given.get("as") == "json")
     if given.get("done"):
-        context["notice"] = notice_of(await request_or_404(web, given["done"]))
+        context["notice"] = await notice_of(web, actor, await request_or_404(web, given["done"]))
     if not context["card"] and not context["requests"] and not filters.is_set:
         context["is_fresh"] = not (await web.desk.runs(limit=1)).rows
     return show(request, "inbox.html", context)

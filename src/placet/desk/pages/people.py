@@ -147,10 +147,12 @@ async def _new_token(web: Web, actor: Actor, form: Form) -> str:
     days = form.text("days")
     if days not in dict(LIFETIMES):
         raise UserError("Choose when the token ends.")
+    role = checked_role(form.text("role") or actor.role)
+    await web.accounts.check_token_role(actor.name, role)
     text, _ = await web.accounts.add_token(
         actor.name,
         form.text("name"),
-        role=checked_role(form.text("role") or actor.role),
+        role=role,
         seconds=float(days) * DAY if days else None,
     )
     return text

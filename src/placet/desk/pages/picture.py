@@ -59,6 +59,8 @@ class Row:
     full_label: str
     depth: int
     sort: Literal["run", "call"]
+    key: str = ""
+    """What it is about: the same row has the same one, however the picture grows."""
     bars: list[Bar] = field(default_factory=list)
     signs: list[Sign] = field(default_factory=list)
 
@@ -189,7 +191,7 @@ class _Artist:
 
     def rows(self, run: RunTale, depth: int) -> Iterator[Row]:
         name = agent_steps(run.agent)[-1]
-        row = Row(0, shortened(name, 24 - 2 * depth), run.agent, depth, "run")
+        row = Row(0, shortened(name, 24 - 2 * depth), run.agent, depth, "run", f"run-{run.path}")
         row.bars = [self._turn(run, turn) for turn in run.turns]
         if run.asked_at is not None and run.ended_at is None:
             row.bars.append(self._bar(run.asked_at, None, "asking", "the model was asked, no answer yet", 0))
@@ -213,7 +215,7 @@ class _Artist:
         return self._bar(turn.asked_at, turn.at, "turn", label, turn.line, str(turn.number))
 
     def _call(self, call: CallTale, depth: int) -> Row:
-        row = Row(0, shortened(call.name, 22 - 2 * depth), call.name, depth, "call")
+        row = Row(0, shortened(call.name, 22 - 2 * depth), call.name, depth, "call", f"call-{call.id}")
         row.bars = [self._stretch(call, each, each is call.stretches[-1]) for each in call.stretches]
         if not call.stretches:
             end = call.ended_at if call.ended_at is not None else call.at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +18,7 @@ from starlette.responses import HTMLResponse
 from placet import events
 from placet.desk.pages import words
 from placet.desk.web.context import actor_or_none, csrf_of, web_of
+from placet.desk.web.feed import kind_name
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -32,6 +32,8 @@ class Notice:
     look: str = "good"
     link: str = ""
     link_word: str = ""
+    undo: str = ""
+    """The request whose approval can be taken back from here."""
 
 
 @cache
@@ -88,8 +90,7 @@ def link(path: str, query: Mapping[str, str] | None = None, /, **more: str | Non
 @cache
 def live_names() -> str:
     """The names of all events that a stream may bring: those of the facts, as the feed writes them."""
-    names = (each.__name__ for each in get_args(events.PlainFact))
-    return " ".join(re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower() for name in names)
+    return " ".join(kind_name(each) for each in get_args(events.PlainFact))
 
 
 def render(request: Request, template: str, context: Mapping[str, Any]) -> str:

@@ -47,6 +47,7 @@ def page_routes() -> list[BaseRoute]:
         get("/inbox/status", inbox.inbox_status),
         get("/inbox/arguments", inbox.whole_arguments),
         post("/inbox/decide", decisions.decide_one),
+        post("/inbox/revoke", decisions.revoke),
         post("/inbox/together", decisions.review_together),
         post("/inbox/decide-together", decisions.decide_together),
         get("/runs", runs.runs),

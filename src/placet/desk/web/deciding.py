@@ -9,13 +9,15 @@ from typing import Literal
 import msgspec
 
 from placet.codec import Json, JsonObject
+from placet.core.deciding import facts_to_revoke
 from placet.decisions import Grant
 from placet.desk.access.people import Actor, refuse_if_not_allowed, why_not
 from placet.desk.desk import DeskRequest
 from placet.desk.web.context import Web
 from placet.desk.web.problems import FieldProblem, Problem, Winner, as_problem
 from placet.errors import NotPending, PlacetError, RunFinished, StaleApproval
-from placet.events import Verdict
+from placet.events import DecisionMade, Verdict
+from placet.runtime.journal import load_recent
 
 logger = logging.getLogger("placet.desk")
 
@@ -41,8 +43,8 @@ class Word(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """With reject: what the model reads."""
     arguments: JsonObject | None = None
     """With edit: what is to run."""
-    output: Json = None
-    """With respond: what the model reads in the tool's place."""
+    output: Json = msgspec.UNSET
+    """With respond: what the model reads in the tool's place: any JSON, null too."""
     reason: str | None = None
     """For the record."""
     always: bool | Always = False
@@ -62,13 +64,16 @@ _BELONGS_TO: dict[str, Verdict] = {"message": "reject", "arguments": "edit", "ou
 
 def _refuse_what_does_not_belong(word: Word) -> None:
     """A slip must not approve something: what belongs to another decision is refused, not ignored."""
-    strange = [
-        name for name, verdict in _BELONGS_TO.items() if getattr(word, name) is not None and word.decision != verdict
-    ]
+    strange = [name for name, verdict in _BELONGS_TO.items() if _is_given(word, name) and word.decision != verdict]
     if strange:
         found = [FieldProblem(field=name, message=f"belongs to {_BELONGS_TO[name]}") for name in strange]
         listed = ", ".join(f"{name} (of {_BELONGS_TO[name]})" for name in strange)
         raise Problem(422, "user_error", f"{word.decision} does not take {listed}: nothing was decided.", errors=found)
+
+
+def _is_given(word: Word, name: str) -> bool:
+    value = getattr(word, name)
+    return value is not msgspec.UNSET if name == "output" else value is not None
 
 
 async def why_not_decide(web: Web, actor: Actor, request: DeskRequest, verdict: Verdict | None = None) -> str | None:
@@ -145,6 +150,58 @@ def winner_of(request: DeskRequest) -> Winner | None:
         return None
     at = None if request.decided_at is None else iso(request.decided_at)
     return Winner(decision=verdict, by=request.decided_by, at=at)
+
+
+async def can_take_back(web: Web, actor: Actor, request: DeskRequest) -> bool:
+    """Whether this actor could take the approval of a request back now: its call has not begun, and they may say no."""
+    if request.status not in ("approved", "edited"):
+        return False
+    if await why_not_decide(web, actor, request, "reject") is not None:
+        return False
+    call, number = call_of(request.id)
+    try:
+        found = await load_recent(web.desk.store, request.run_id)
+        return found is not None and bool(facts_to_revoke(found[2], call, number, actor.name, web.clock.now(), None))
+    except PlacetError:  # it has begun, is over, was asked about anew, or its log cannot be read here
+        return False
+
+
+async def take_back(web: Web, actor: Actor, request_id: str, reason: str | None = None) -> DeskRequest:
+    """Take an approval back as this actor; the new question. Whoever may say no to a call may take a yes to it back."""
+    request = await request_or_404(web, request_id)
+    refused = await why_not_decide(web, actor, request, "reject")
+    if refused is not None:
+        raise Problem(403, "access_denied", refused)
+    try:
+        asked = await web.desk.revoke(request.id, by=actor.name, reason=reason)
+    except PlacetError as error:
+        raise as_problem(error) from error
+    told = {"request_id": request.id, "by": actor.name, "via": actor.via}
+    logger.info("approval taken back", extra={"action": "approval_taken_back", **told})
+    return asked
+
+
+def call_of(request_id: str) -> tuple[str, int]:
+    """The call that a request is about, within its run, and the number of the question: `run_x:2.0/1.3#1`."""
+    call, _, number = request_id.partition(":")[2].rpartition("#")
+    return call, int(number) if number.isdecimal() else 0
+
+
+async def decision_about(web: Web, request: DeskRequest) -> DecisionMade | None:
+    """The decision that a request got, with all that it says; None while it waits, and where its log is gone."""
+    if request.status == "pending":
+        return None
+    call, number = call_of(request.id)
+    try:
+        found = await load_recent(web.desk.store, request.run_id)
+    except PlacetError:  # its log cannot be read here: what the list knows has to do
+        return None
+    if found is None:
+        return None
+    ledger = found[2].ledger
+    entry = ledger.entry(call)
+    latest = entry.decision if entry is not None and entry.request == number else None
+    return latest or ledger.past_decision(call, number)
 
 
 def moment(seconds: float) -> datetime:

@@ -209,6 +209,10 @@ def outline(fact: AnyFact) -> JsonObject:
 
 
 def kind_of(fact: Fact) -> str:
-    """`CallHeld` is `call_held`."""
-    name = type(fact).__name__
+    return kind_name(type(fact))
+
+
+def kind_name(kind: type[Fact]) -> str:
+    """`CallHeld` is `call_held`: what streams, the API and pages call a kind of fact."""
+    name = kind.__name__
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")

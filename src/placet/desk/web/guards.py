@@ -11,7 +11,7 @@ import hmac
 import logging
 import time
 from collections.abc import Callable
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
@@ -189,11 +189,16 @@ async def check_csrf(connection: HTTPConnection, actor: Actor, body: Body) -> No
 
 
 def _word_in(form: bytes) -> str | None:
+    return next((value for name, value in form_fields(form) if name == "csrf_token" and value), None)
+
+
+def form_fields(form: bytes) -> list[tuple[str, str]]:
+    """The fields of a form, in their order; Problem 413 where there are more than any of our forms has."""
     try:
-        found = parse_qs(form.decode("utf-8", "replace"), max_num_fields=MAX_FIELDS).get("csrf_token")
-    except ValueError:  # more fields than any of our forms has
-        return None
-    return found[0] if found else None
+        return parse_qsl(form.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS)
+    except ValueError as error:
+        words = f"A form has at most {MAX_FIELDS} fields here: nothing was done. Larger arguments are edited as JSON."
+        raise Problem(413, "too_large", words) from error
 
 
 def media_type(connection: HTTPConnection) -> str:

@@ -90,7 +90,7 @@
 
   function refreshStatus() {
     const status = $('#card-status');
-    if (!status || status.hasAttribute('data-closed')) return;
+    if (!status || (status.hasAttribute('data-closed') && !$('[data-undo]', status))) return;
     htmx.ajax('GET', status.dataset.statusUrl, { target: '#card-status', swap: 'outerHTML' });
   }
 
@@ -99,8 +99,23 @@
     if (run) htmx.ajax('GET', run.dataset.runRefresh, { target: '#run-live', swap: 'outerMorph' });
   }
 
+  // What has begun cannot be undone: the button goes with its chance. News may come before the message with the button.
+  const begun = [];
+
+  function noteBegun(text) {
+    const { run_id: run, call, calls } = JSON.parse(text);
+    for (const each of calls || [call]) begun.push(`${run}:${each}`);
+    begun.splice(0, begun.length - 200);
+    forgetUndo();
+  }
+
+  function forgetUndo() {
+    for (const form of all('.toast [data-undo]')) if (begun.includes(form.dataset.undo)) form.remove();
+  }
+
   function heard(event) {
     const text = event.data || '';
+    if (/^(calls_started|call_ended)$/.test(event.type)) noteBegun(text);
     if ($('#list') && CHANGES_LISTS.test(event.type)) later('list', 150, 1000, refreshList);
     const status = $('#card-status');
     if (status && text.includes(status.dataset.run)) later('status', 100, 300, refreshStatus);
@@ -137,7 +152,13 @@
   const FRESH = 500; // ms: a double click or a held Enter must not decide about the card that comes next
 
   function isDirty() {
-    return all('[data-panel] textarea, [data-panel] input[type=text]').some((each) => each.value !== each.defaultValue);
+    return all('[data-panel] textarea, [data-panel] select, [data-panel] input').some(isChanged);
+  }
+
+  function isChanged(field) {
+    if (field.type === 'checkbox' || field.type === 'radio') return field.checked !== field.defaultChecked;
+    if (field.options) return [...field.options].some((each) => each.selected !== each.defaultSelected);
+    return field.value !== field.defaultValue;
   }
 
   function markOpen() {
@@ -263,7 +284,7 @@
       case 'k': openNeighbour(-1); return true;
       case 'x': { const box = row && $('input[name=pick]', row); if (box) { box.checked = !box.checked; showPicked(); } return Boolean(box); }
       case 'X': if (row) pickAlike(row.dataset.like); return Boolean(row);
-      default: return /^[arewmt]$/.test(key) ? press(key) : false;
+      default: return /^[arewmtu]$/.test(key) ? press(key) : false;
     }
   }
 
@@ -295,23 +316,34 @@
     try { await navigator.clipboard.writeText(element.textContent); toast('Copied.'); } catch { toast('The browser does not allow copying here.', 'bad'); }
   }
 
+  // Whoever writes a value means it: «give a value» is on then, and «nothing» is off.
+  document.addEventListener('input', (event) => {
+    if (!event.target.matches('.form-fields [name^="v."], .form-fields [name^="j."]')) return;
+    for (let place = event.target.closest('.field'); place; place = place.parentElement.closest('fieldset.group')) {
+      for (const each of all(':scope > .switch input', place)) each.checked = each.name.startsWith('has.');
+    }
+  });
+
   document.addEventListener('change', (event) => {
     if (event.target.matches('[data-submit]')) event.target.form.requestSubmit();
     if (event.target.matches('#picks input[name=pick]')) showPicked();
     if (event.target.id === 'keys-on') localStorage.setItem(KEYS, event.target.checked ? 'on' : 'off');
   });
 
+  function tellBar(bar) {
+    const place = $('#timeline-detail');
+    if (bar && place) say(place, bar.getAttribute('aria-label'));
+  }
+
   for (const kind of ['pointerover', 'focusin']) {
     document.addEventListener(kind, (event) => {
-      const found = event.target.closest && event.target.closest('.timeline a');
-      const place = $('#timeline-detail');
-      if (found && place) say(place, found.getAttribute('aria-label'));
+      if (event.target.closest && event.target.closest('.timeline a')) tellBar(event.target.closest('.timeline a'));
     });
   }
 
   document.addEventListener('htmx:config:request', (event) => {
     const source = event.detail.ctx.sourceElement;
-    if (source.matches && source.matches('.row-link, #picks') && isDirty() && !confirm('Discard what you have typed?')) event.preventDefault();
+    if (source.matches && source.matches('.row-link, #picks, [data-undo]') && isDirty() && !confirm('Discard what you have typed?')) event.preventDefault();
   });
 
   document.addEventListener('htmx:before:response', (event) => {
@@ -329,8 +361,12 @@
     markOpen();
     showPicked();
     for (const each of all('.toast')) fade(each);
+    forgetUndo();
+    tellBar($('.timeline a:hover') || $('.timeline a:focus')); // what it tells may have changed
     if (!isCard) return;
-    if (ctx.sourceElement && ctx.sourceElement.matches('[data-decide]')) freshUntil = Date.now() + FRESH;
+    const source = ctx.sourceElement;
+    if (source && source.matches('[data-undo]') && source.closest('.toast')) source.closest('.toast').remove();
+    if (source && source.matches('[data-decide], [data-undo]')) freshUntil = Date.now() + FRESH;
     const pane = $('.card-pane');
     pane.scrollTop = 0;
     const title = $('#card-title');
