@@ -411,8 +411,8 @@ class DeskStore(Store, RecordStore, Protocol):
     ) -> bool: ...
 
     async def operators_log(self) -> Log:
-        """What no single run's log can say: holds, lifted holds, standing grants and their revocations, each written
-        with what it did, in a chain of its own. Its `run_id` is OPERATORS."""
+        """What no single run's log can say: holds, lifted holds, standing grants and their revocations, which runs
+        were erased or deleted, each written with what it did, in a chain of its own. Its `run_id` is OPERATORS."""
         ...
 
     async def feed(self, after: int, limit: int = 500) -> list[FeedEntry]: ...
@@ -433,12 +433,23 @@ class DeskStore(Store, RecordStore, Protocol):
         before. UserError while the run has not ended."""
         ...
 
-    async def delete(self, run_id: str) -> bool:
-        """Forget a run and all that is indexed of it. RunConflict while somebody drives it."""
+    async def delete(
+        self, run_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        """Forget a run and all that is indexed of it, and write into the operators' log that it was done, with the
+        place where its log stood. RunConflict while somebody drives it."""
         ...
 
-    async def purge(self, ended_before: float, limit: int = 1000) -> int:
-        """Forget runs that ended before that time; how many."""
+    async def purge(
+        self,
+        ended_before: float,
+        limit: int = 1000,
+        *,
+        by: str | None = None,
+        at: float | None = None,
+        reason: str | None = None,
+    ) -> int:
+        """Forget runs that ended before that time, and write down which, as for `delete`; how many."""
         ...
 
     async def close(self) -> None: ...

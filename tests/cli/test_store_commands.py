@@ -178,3 +178,21 @@ async def test_audit_erase_refuses_what_waits_and_erases_what_has_ended(store: s
     assert "run erased" in told.stdout
     assert "by dpo: request 12" in told.stdout
     assert (nobody.returncode, "which run?" in nobody.stderr) == (2, True)
+
+
+async def test_audit_tells_a_run_that_was_deleted_from_one_that_is_lost(store: str, tmp_path: Path) -> None:
+    kept = placet("audit", "head", "--store", store, cwd=tmp_path).stdout
+    (tmp_path / "heads.txt").write_text(f"{kept}run_lost 3 {'ab' * 32}\n")
+    async with Desk(store, run=False) as desk:
+        (run,) = (await desk.runs()).rows
+        await desk.delete(run.id, by="dpo", reason="request 12")
+    compared = placet("audit", "verify", "--head", "heads.txt", "--store", store, cwd=tmp_path)
+    told = placet("audit", "list", "operators", "--store", store, cwd=tmp_path)
+
+    about_operators, about_deleted, about_lost, last = compared.stdout.splitlines()
+    assert compared.returncode == 1
+    assert about_operators == "· operators  it tells of 1 deleted run"
+    assert about_deleted.startswith(f"· {run.id}  deleted by dpo at 20")
+    assert about_lost.startswith("✗ run_lost  missing: ")
+    assert last == "2 runs and the operators' log checked, 1 not whole."
+    assert f"run deleted       {run.id} (3 lines)  by dpo: request 12" in told.stdout

@@ -261,8 +261,10 @@ class Desk:
 
         await self._append(run_id, ask)
 
-    async def delete(self, run_id: str) -> bool:
-        return await self.store.delete(run_id)
+    async def delete(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
+        """Forget a run with its log and its questions; the operators' log says who did it, when and why, and where the
+        run's log stood. False: there is none. RunConflict while somebody drives it."""
+        return await self.store.delete(run_id, by=by, at=self._now(), reason=reason)
 
     async def erase(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
         """Take what an ended run said out of the store for good: inputs, arguments, outputs, messages, names.
@@ -272,10 +274,10 @@ class Desk:
         """
         return await self.store.erase(run_id, by=by, at=self._now(), reason=reason)
 
-    async def purge(self, ended_before: float) -> int:
-        """Forget runs that ended before that time; how many."""
+    async def purge(self, ended_before: float, *, by: str | None = None, reason: str | None = None) -> int:
+        """Forget runs that ended before that time; how many. The operators' log says which, as for `delete`."""
         forgotten = 0
-        while found := await self.store.purge(ended_before):
+        while found := await self.store.purge(ended_before, by=by, at=self._now(), reason=reason):
             forgotten += found
         return forgotten
 

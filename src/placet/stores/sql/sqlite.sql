@@ -280,9 +280,13 @@ DELETE FROM placet_requests WHERE run = ?;
 -- A run's row.
 DELETE FROM placet_runs WHERE number = ?;
 
+-- name: run_to_delete
+-- A run, for whoever is about to forget it.
+SELECT number, length, head, owner, lease_until FROM placet_runs WHERE id = ?;
+
 -- name: ended_before
 -- Runs that ended before a time and that nobody drives.
-SELECT number FROM placet_runs
+SELECT number, id, length, head FROM placet_runs
 WHERE ended_at < ? AND (owner IS NULL OR lease_until <= ?)
 ORDER BY ended_at LIMIT ?;
 
