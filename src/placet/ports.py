@@ -291,18 +291,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """From then on it is as if it were not there."""
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there is in a store."""
-
-    running: int = 0
-    waiting: int = 0
-    ended: int = 0
-    pending: int = 0
-    """Questions that wait."""
-    oldest_pending_at: float | None = None
-    """Since when the question that has waited longest does so."""
-
-
 class RecordStore(Protocol):
     """Keeps records, with what several processes need to agree on one: adding and taking happen once."""
 
@@ -332,11 +320,18 @@ class RecordStore(Protocol):
         """Forget some that have expired; how many."""
         ...
 
-    async def counts(self) -> Counts: ...
+
+class OldestRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What has waited longest for a person. Its arguments are not shown."""
+
+    id: str
+    agent: str
+    tool: str
+    seconds: float
 
 
 class StoreNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store holds at one moment, counted where it costs little."""
+    """What a store holds at one moment: for metrics, `placet top`, and whoever looks after it."""
 
     at: float
     """When, by the store's clock."""
@@ -355,9 +350,12 @@ class StoreNumbers(msgspec.Struct, frozen=True, kw_only=True):
     parked: int
     """Runs that took too many drivers down: they wait for an operator."""
     ended: int
-    """Runs that ended in the last minute."""
+    """Runs that have ended, and were not deleted."""
+    ended_last_minute: int
     pending: int
     """Questions that wait for people."""
+    oldest_request: OldestRequest | None
+    """The one that has waited longest."""
 
 
 class DeskStore(Store, RecordStore, Protocol):

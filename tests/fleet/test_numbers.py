@@ -11,14 +11,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from placet.cli.terminal import PLAIN, PRETTY, Terminal
 from placet.cli.top_view import duration, picture
 from placet.desk import Desk
 from placet.fleet.metrics import metrics_server, metrics_text
-from placet.fleet.numbers import FleetNumbers, OldestRequest, WorkerNumbers, fleet_numbers
-from placet.ports import StoreNumbers
+from placet.fleet.numbers import FleetNumbers, WorkerNumbers, fleet_numbers
+from placet.ports import OldestRequest, StoreNumbers
 from placet.stores.opening import open_store
 from placet.testing.desk_contracts import Driver
 from tests.cli.running import placet
@@ -30,19 +31,15 @@ from tests.support.postgres import PostgresServer
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "deploy" / "grafana" / "placet-fleet.json"
 STORE = StoreNumbers(
-    at=1000.0, driven=3, due=2, oldest_due=990.0, waiting=100_000, running=5, stopped=1, parked=1, ended=120,
-    pending=100_002,
+    at=1000.0, driven=3, due=2, oldest_due=990.0, waiting=100_000, running=5, stopped=1, parked=1, ended=9_000,
+    ended_last_minute=120, pending=100_002,
+    oldest_request=OldestRequest(id="run_1:1.0#1", agent="Support", tool="refund", seconds=90_000.0),
 )  # fmt: skip
 WORKER = WorkerNumbers(
     id=7, name="host-1:42", state="working", agents=["Support"], driving=3, capacity=16, driven=1234, seconds=1.5,
     up=7200.0, code="abcdef0123456789",
 )  # fmt: skip
-NUMBERS = FleetNumbers(
-    store=STORE,
-    oldest_request=OldestRequest(id="run_1:1.0#1", agent="Support", tool="refund", seconds=90_000.0),
-    workers=[WORKER],
-    rings=4,
-)
+NUMBERS = FleetNumbers(store=STORE, workers=[WORKER], rings=4)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -63,7 +60,7 @@ async def test_every_run_is_counted_for_what_it_is(any_desk: Desk) -> None:
     await any_desk.store.park(runs[1], parked=True)
     found = await fleet_numbers(any_desk.store)
 
-    assert (first.store.running, first.store.due, first.due_seconds, first.oldest_request) == (0, 0, 0.0, None)
+    assert (first.store.running, first.store.due, first.due_seconds, first.store.oldest_request) == (0, 0, 0.0, None)
     assert (found.store.driven, found.store.due, found.store.parked, found.store.running) == (1, 2, 1, 4)
     assert (found.store.waiting, found.store.ended, found.store.pending) == (0, 0, 0)
     assert (found.workers, found.rings) == ([], 0)
@@ -82,8 +79,9 @@ async def test_what_waits_and_what_has_ended_is_counted_too(postgres: PostgresSe
         found = await fleet_numbers(made.store)
 
     assert (found.store.waiting, found.store.pending, found.store.ended) == (2, 2, 1)
-    assert found.oldest_request is not None
-    assert (found.oldest_request.id, found.oldest_request.tool) == (first.id, "refund")
+    assert found.store.ended_last_minute == 1
+    assert found.store.oldest_request is not None
+    assert (found.store.oldest_request.id, found.store.oldest_request.tool) == (first.id, "refund")
     assert [each.name for each in found.workers] == ["w"]
 
 
@@ -102,12 +100,8 @@ def test_the_picture_shows_everything_on_lines_that_fit() -> None:
 
 
 def test_a_terminal_without_signs_gets_plain_ones_and_nothing_that_moves_the_cursor() -> None:
-    bad = FleetNumbers(
-        store=STORE,
-        oldest_request=OldestRequest(id="x", agent="a\033[2J", tool="t\n", seconds=1.0),
-        workers=[],
-        rings=0,
-    )
+    hostile = OldestRequest(id="x", agent="a\033[2J", tool="t\n", seconds=1.0)
+    bad = FleetNumbers(store=msgspec.structs.replace(STORE, oldest_request=hostile), workers=[], rings=0)
     text = "\n".join(picture(Terminal(None, 80, coloured=False, glyphs=PLAIN), bad, [1.0]))  # type: ignore[arg-type]
 
     assert text.isascii() or "«" in text
@@ -184,7 +178,7 @@ def test_large_numbers_are_not_rounded_and_names_cannot_break_out_of_their_quote
         id=1, name='a"b\\c\nd', state="lost", agents=[], driving=0, capacity=1, driven=123_456_789, seconds=0, up=0,
         code="",
     )  # fmt: skip
-    found = samples(metrics_text(FleetNumbers(store=STORE, oldest_request=None, workers=[worker_named], rings=0)))
+    found = samples(metrics_text(FleetNumbers(store=STORE, workers=[worker_named], rings=0)))
 
     assert found[r'placet_worker_driven_total{worker="a\"b\\c\nd",id="1"}'] == 123_456_789
 

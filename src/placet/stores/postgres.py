@@ -35,7 +35,7 @@ from placet.events import (
     RunsDeleted,
     StandingGrantMade,
 )
-from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun, StoreNumbers
+from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
 from placet.stores.caching import SHORT, CachedFold, fold_version, recent_log, without_cache
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
@@ -57,7 +57,6 @@ from placet.stores.rows import (
     closing_text,
     page_of,
     read_grant,
-    read_numbers,
     read_request,
     read_run,
     text_of,
@@ -347,10 +346,6 @@ class PostgresStore(PostgresRecords):
 
     async def runnable(self, now: float, limit: int) -> list[str]:
         return [run_id for (run_id,) in await self._rows("runnable", {"now": now, "limit": limit})]
-
-    async def numbers(self) -> StoreNumbers:
-        (row,) = await self._rows("numbers")
-        return read_numbers(row)
 
     async def park(self, run_id: str, *, parked: bool) -> None:
         await self._rows("park", {"id": run_id, "parked": parked})

@@ -218,8 +218,10 @@ SELECT placet_now(),
        (SELECT count(*) FROM placet_runs WHERE status = 'running'),
        (SELECT count(*) FROM placet_runs WHERE status = 'running' AND stopped IS NOT NULL),
        (SELECT count(*) FROM news WHERE parked),
+       (SELECT count(*) FROM placet_runs WHERE status = 'ended'),
        (SELECT count(*) FROM placet_runs WHERE ended_at > placet_now() - 60),
-       (SELECT count(*) FROM placet_requests WHERE status = 'pending');
+       (SELECT count(*) FROM placet_requests WHERE status = 'pending'),
+       (SELECT data FROM placet_requests WHERE status = 'pending' ORDER BY ordinal LIMIT 1);
 
 -- name: park
 -- Nobody drives it until an operator says so; or again, with its take-overs forgotten.
@@ -366,11 +368,3 @@ DELETE FROM placet_records WHERE (kind, id) IN (
     SELECT kind, id FROM placet_records WHERE expires_at <= placet_now() LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 )
 RETURNING 1;
-
--- name: counts
--- How many runs are in which status, how many questions wait, and since when the oldest does.
-SELECT (SELECT count(*) FROM placet_runs WHERE status = 'running'),
-       (SELECT count(*) FROM placet_runs WHERE status = 'waiting'),
-       (SELECT count(*) FROM placet_runs WHERE status = 'ended'),
-       (SELECT count(*) FROM placet_requests WHERE status = 'pending'),
-       (SELECT data FROM placet_requests WHERE status = 'pending' ORDER BY ordinal LIMIT 1);

@@ -251,8 +251,10 @@ SELECT :now,
        (SELECT count(*) FROM placet_runs WHERE status = 'running'),
        (SELECT count(*) FROM placet_runs WHERE status = 'running' AND stopped IS NOT NULL),
        (SELECT count(*) FROM news WHERE parked),
+       (SELECT count(*) FROM placet_runs WHERE status = 'ended'),
        (SELECT count(*) FROM placet_runs WHERE ended_at > :now - 60),
-       (SELECT count(*) FROM placet_requests WHERE status = 'pending');
+       (SELECT count(*) FROM placet_requests WHERE status = 'pending'),
+       (SELECT data FROM placet_requests WHERE status = 'pending' ORDER BY ordinal LIMIT 1);
 
 -- name: park
 -- Nobody drives it until an operator says so; or again, with its take-overs forgotten.
@@ -373,11 +375,3 @@ DELETE FROM placet_records WHERE kind = ? AND owner = ?;
 -- name: expire_records
 -- Some of those whose time is over.
 DELETE FROM placet_records WHERE rowid IN (SELECT rowid FROM placet_records WHERE expires_at <= ? LIMIT ?);
-
--- name: counts
--- How many runs are in which status, how many questions wait, and since when the oldest does.
-SELECT (SELECT count(*) FROM placet_runs WHERE status = 'running'),
-       (SELECT count(*) FROM placet_runs WHERE status = 'waiting'),
-       (SELECT count(*) FROM placet_runs WHERE status = 'ended'),
-       (SELECT count(*) FROM placet_requests WHERE status = 'pending'),
-       (SELECT data FROM placet_requests WHERE status = 'pending' ORDER BY ordinal LIMIT 1);
