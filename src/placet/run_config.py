@@ -80,7 +80,8 @@ class RunConfig:
     """Changes what a model is sent, for this request only. What it leaves out counts as delivered all the same."""
     on_pending: Literal["error", "supersede", "queue"] = "error"
     """What a new message does on a session on which a run waits: it is refused; the waiting calls end and it takes
-    their place; or it is put behind them and read when they are decided."""
+    their place; or it is put behind them and read when they are decided. While a run is at work there, the first
+    refuses, and the others wait until it returns."""
     tool_error_formatter: ToolErrorFormatter | None = None
     """What the model reads of a rejected call when neither the decision nor a grant says it."""
     tool_not_found_behavior: Literal["return_error_to_model", "raise_error"] = "return_error_to_model"

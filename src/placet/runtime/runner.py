@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
@@ -44,8 +43,10 @@ from placet.runtime.journal import Journal, fold_log
 from placet.runtime.loop import drive_safely
 from placet.runtime.result import RunResult, RunResultStreaming, result_of
 from placet.runtime.resume import begin, ended_run, new_words, resume
+from placet.runtime.session_turns import SessionTurn
 from placet.runtime.session_writing import read_session
 from placet.runtime.stream import Feed
+from placet.runtime.tenure import Driver, Tenure
 from placet.runtime.toolsets import servers_in_use
 from placet.runtime.watching import Watch
 
@@ -186,21 +187,30 @@ async def _stream(order: Order, result: RunResultStreaming) -> None:
 
 
 async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunResult:
-    """Take the run, drive it, give it back. Whatever ends the drive carries the run's state."""
+    """Take the session, if there is one, and the run, drive it, give them back."""
+    if order.session is None:
+        return await _carry_out(order, streaming, None)
+    is_new = not isinstance(order.input, RunState)
+    waits = is_new and order.config.on_pending != "error"
+    async with SessionTurn(order.store, order.session, is_new=is_new, waits=waits) as turn:
+        waiting = await order.store.waiting_on(order.session.session_id) if is_new else None
+        return await _carry_out(order if waiting is None else await _behind_waiting(order, waiting), streaming, turn)
+
+
+async def _carry_out(order: Order, streaming: RunResultStreaming | None, turn: SessionTurn | None) -> RunResult:
+    """Whatever ends the drive carries the run's state."""
     state = order.input if isinstance(order.input, RunState) else None
-    if state is None and order.session is not None:
-        waiting = await order.store.waiting_on(order.session.session_id)
-        if waiting is not None:
-            return await carry_out(await _behind_waiting(order, waiting), streaming)
     log = new_log() if state is None else state._log
-    driver = _Driver()
+    driver = Driver()
     lease = await order.store.lease(log.run_id, driver)
-    tenure = _Tenure(order.store, lease)
+    tenure = Tenure(order.store, lease)
     try:
         stored = await _stored(order, log) if state is not None else None
         if state is not None and stored is not None and (ended := ended_run(stored, state)) is not None:
             return _recorded(order, state, stored, ended, streaming)
         journal = await _journal(order, lease, log, stored, state)
+        if turn is not None:
+            await turn.follow()
         frame = _frame(order, journal, state)
         if streaming is not None:
             _connect(streaming, frame)
@@ -232,7 +242,7 @@ async def _stored(order: Order, log: Log) -> StoredRun | None:
 
 
 async def _driven(
-    frame: Frame, order: Order, tenure: _Tenure, streaming: RunResultStreaming | None, *, is_new: bool
+    frame: Frame, order: Order, tenure: Tenure, streaming: RunResultStreaming | None, *, is_new: bool
 ) -> RunResult:
     _begin_watching(frame)
     error: BaseException | None = None
@@ -256,47 +266,11 @@ async def _driven(
             streaming.adopt(result_of(frame))
 
 
-class _Tenure:
-    """The time in which this drive has the lease. It ends once, whatever happens, cancelled or not."""
-
-    def __init__(self, store: Store, lease: Lease) -> None:
-        self._store = store
-        self._lease: Lease | None = lease
-
-    async def end_at(self, length: int) -> bool:
-        assert self._lease is not None
-        if not await asyncio.shield(self._store.release(self._lease, length)):
-            return False
-        self._lease = None
-        return True
-
-    async def end(self) -> None:
-        if self._lease is None:
-            return
-        lease, self._lease = self._lease, None
-        releasing = asyncio.ensure_future(self._store.release(lease, sys.maxsize))
-        releasing.add_done_callback(_heard)
-        with contextlib.suppress(asyncio.CancelledError):  # the release goes on; the error in flight is the one to tell
-            await asyncio.shield(releasing)
-
-
-def _heard(releasing: asyncio.Future[bool]) -> None:
-    """A release that fails when nobody waits for it any more: the lease ends by itself, asyncio need not complain."""
-    if not releasing.cancelled():
-        releasing.exception()
-
-
 async def _save_context(frame: Frame, order: Order) -> None:
     value = order.save_context(frame.context.context) if order.save_context is not None else None
     if value is not None and value != frame.run.context and not frame.run.has_ended:
         frame.note(ContextSaved(value))
         await frame.journal.commit()
-
-
-class _Driver:
-    """Stands for this drive: while it lives, the lease does."""
-
-    __slots__ = ("__weakref__",)
 
 
 async def _journal(
