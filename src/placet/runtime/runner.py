@@ -13,6 +13,7 @@ import msgspec
 
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
+from placet.checks import FLAG, check, having, optional
 from placet.codec import JsonObject
 from placet.context import RunContextWrapper
 from placet.core.fold import as_items
@@ -35,8 +36,9 @@ from placet.run_state import (
     pending_item,
 )
 from placet.runtime.defaults import default_store
+from placet.runtime.error_handlers import RunErrorHandlers, check_handlers
 from placet.runtime.execute import supersede_calls
-from placet.runtime.frame import ErrorHandlers, Frame
+from placet.runtime.frame import Frame
 from placet.runtime.guarding import judge_added_input
 from placet.runtime.handing_over import check_handoffs, paired
 from placet.runtime.journal import Journal, fold_log
@@ -59,6 +61,9 @@ class _Unset:
 
 
 UNSET = _Unset()
+_DEFAULT_CONFIG = RunConfig()
+_MAYBE_HOOKS = optional(having("on_agent_start", "an object with the methods of RunHooks"))
+_MAYBE_FLAG = optional(FLAG)
 
 
 class RunOptions(TypedDict, total=False):
@@ -70,8 +75,8 @@ class RunOptions(TypedDict, total=False):
     """How often a model may be asked; None: without limit. Given at resumption, it replaces the stored limit."""
     hooks: RunHooks[Any] | None
     run_config: RunConfig | None
-    error_handlers: ErrorHandlers | None
-    """What to answer instead of raising: `{"max_turns": handler}`."""
+    error_handlers: RunErrorHandlers | None
+    """What to answer instead of raising: by `max_turns`, `model_refusal`, `invalid_final_output`."""
     session: Session | None
     """A conversation that outlives the run: read at its start, written turn by turn."""
     previous_response_id: str | None
@@ -102,7 +107,7 @@ class Order:
     auto_previous_response_id: bool = False
     resend: bool | None = None
     session: Session | None = None
-    error_handlers: ErrorHandlers | None = None
+    error_handlers: RunErrorHandlers | None = None
     save_context: Callable[[Any], JsonObject | None] | None = None
     """How the user's context is written down when the drive ends, for whoever drives the run next."""
     should_leave: Callable[[], bool] | None = None
@@ -156,9 +161,11 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
     if session is not None and not isinstance(session.session_id, str):
         raise UserError(f"A session's session_id is a text, not {session.session_id!r}.")
     if store is not None and not hasattr(store, "append"):
-        raise UserError(f"store is an object with the methods of placet.Store, not a {type(store).__name__}.")
+        hint = " Open it with placet.stores.opening.open_store(url)." if isinstance(store, str) else ""
+        raise UserError(f"store is an object with the methods of placet.Store, not a {type(store).__name__}.{hint}")
     if "max_turns" in options:
         check_turns(options["max_turns"])
+    _check_options(given, options)
     unknown = set(options) - set(RunOptions.__annotations__)
     if unknown:
         raise TypeError(f"Runner.run got an unexpected keyword argument '{unknown.pop()}'")
@@ -168,7 +175,7 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
         context=options.get("context"),
         max_turns=options.get("max_turns", UNSET),
         hooks=options.get("hooks"),
-        config=config or RunConfig(),
+        config=config or _DEFAULT_CONFIG,
         conversation_id=options.get("conversation_id"),
         previous_response_id=options.get("previous_response_id"),
         auto_previous_response_id=options.get("auto_previous_response_id", False),
@@ -177,6 +184,19 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
         session=session,
         error_handlers=options.get("error_handlers"),
     )
+
+
+def _check_options(given: Input, options: RunOptions) -> None:
+    resend = options.get("resend")
+    check(
+        "",
+        hooks=(options.get("hooks"), _MAYBE_HOOKS),
+        auto_previous_response_id=(options.get("auto_previous_response_id", False), FLAG),
+        resend=(resend, _MAYBE_FLAG),
+    )
+    if resend is not None and not isinstance(given, RunState):
+        raise UserError("resend=… settles a request of a run that is gone on with: a new run has none. Leave it out.")
+    check_handlers(options.get("error_handlers"))
 
 
 async def _stream(order: Order, result: RunResultStreaming) -> None:
@@ -211,6 +231,7 @@ async def _carry_out(order: Order, streaming: RunResultStreaming | None, turn: S
         journal = await _journal(order, lease, log, stored, state)
         if turn is not None:
             await turn.follow()
+        _check_resend(order, journal.run)
         frame = _frame(order, journal, state)
         if streaming is not None:
             _connect(streaming, frame)
@@ -347,6 +368,15 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
         frame.should_leave = order.should_leave
     check_handoffs(frame)
     return frame
+
+
+def _check_resend(order: Order, run: RunFold) -> None:
+    """A word about a request that nobody asked about would settle the next one that is lost, unseen."""
+    if order.resend is not None and not (run.delivery == "conversation" and run.request != "none"):
+        raise UserError(
+            "resend=… says what became of a request whose fate nobody knows (DeliveryUnknown), and this run has none: "
+            "resume it without."
+        )
 
 
 def _check_session(order: Order, run: RunFold) -> None:

@@ -170,6 +170,7 @@ def check_status(status: RequestStatus | RunStatus | None, of: str) -> None:
 
 
 def check_limit(limit: int) -> int:
-    if not 1 <= limit <= 10_000:
-        raise UserError(f"A page holds between 1 and 10000 rows, not {limit}.")
+    given: object = limit
+    if not isinstance(given, int) or not 1 <= limit <= 10_000:
+        raise UserError(f"A page holds between 1 and 10000 rows, not {limit!r}.")
     return limit
