@@ -16,7 +16,7 @@ from placet.desk.web.settings import WebSettings
 from tests.desk_api.scenes import decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk, running_desk
 
-PATIENCE = 15
+PATIENCE = 40
 
 
 async def messages(answer: httpx2.Response) -> AsyncIterator[dict[str, Any]]:

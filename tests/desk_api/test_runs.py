@@ -12,7 +12,7 @@ from placet.ports import OPERATORS, Record
 from tests.desk_api.scenes import at, decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk
 
-PATIENCE = 15
+PATIENCE = 40
 
 
 async def test_a_run_is_started_shown_listed_and_says_who_started_it(server: RunningDesk) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import signal
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from tests.desk.scenes import Witness, support
 from tests.fleet import crew
 from tests.fleet.scenes import PATIENCE, desk, rows, sooner_or_later, worker
 from tests.fleet.workers import WorkerProcess
+from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "deploy" / "grafana" / "placet-fleet.json"
@@ -221,8 +221,8 @@ async def test_what_is_no_question_for_numbers_is_refused() -> None:
     async def numbers() -> FleetNumbers:
         return NUMBERS
 
-    port = free_port()
-    async with metrics_server("127.0.0.1", port, numbers):
+    async with metrics_server("127.0.0.1", 0, numbers) as server:
+        port = server.sockets[0].getsockname()[1]
         answers = [
             (await get(port, f"{line} HTTP/1.1\r\n\r\n"))[0].split("\r\n")[0]
             for line in ("GET /", "POST /metrics", "HEAD /metrics", "GET /metrics?x=1")
@@ -235,18 +235,12 @@ async def test_a_store_that_is_away_is_said_to_be_away(witness: Witness, postgre
     async with desk(postgres.new_database(), support(witness)) as made:
         store = made.store
         await rows(made, "SELECT 1")
-    port = free_port()
 
     async def numbers() -> FleetNumbers:
         return await fleet_numbers(store)
 
-    async with metrics_server("127.0.0.1", port, numbers):
+    async with metrics_server("127.0.0.1", 0, numbers) as server:
+        port = server.sockets[0].getsockname()[1]
         head, _ = await get(port, "GET /health HTTP/1.1\r\n\r\n")
 
     assert head.startswith("HTTP/1.1 503")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -332,10 +332,10 @@ async def test_a_tool_that_blocks_the_loop_for_longer_than_the_lease_is_not_take
 
     async def block(_ctx: ToolContext[Any]) -> None:
         ran.append(threading.get_ident())
-        time.sleep(3.0)  # noqa: ASYNC251  # that is what is tested
+        time.sleep(4.0)  # noqa: ASYNC251  # that is what is tested
 
     one = agent("Support", [tool("block", block)], [call("block")])
-    async with desk(url, one) as made, worker(url, one, ttl=1.0):
+    async with desk(url, one) as made, worker(url, one, ttl=2.0):
         run = await made.start("Support", "x")
         ended = await made.wait(run.id, timeout=PATIENCE)
         ((takeovers,),) = await rows(made, "SELECT takeovers FROM placet_runs")

@@ -25,9 +25,9 @@ class AuditContract:
         raise NotImplementedError
 
     @asynccontextmanager
-    async def two_stores(self) -> AsyncIterator[tuple[DeskStore, DeskStore]]:
+    async def two_stores(self, lease_ttl: float = TTL) -> AsyncIterator[tuple[DeskStore, DeskStore]]:
         """Two objects on the same data, as two processes have them."""
-        async with self.open_store(lease_ttl=TTL) as one, self.open_store(lease_ttl=TTL) as other:
+        async with self.open_store(lease_ttl=lease_ttl) as one, self.open_store(lease_ttl=lease_ttl) as other:
             yield one, other
 
     # -- the operators' log -------------------------------------------------------------------------------------------
