@@ -235,9 +235,9 @@ def _remove(folder: Path) -> None:
     """By a process of its own: a hundred databases are many files, and nobody needs to wait for that."""
     if os.fork() == 0:
         os.setsid()
-        with open(os.devnull, "w") as nothing:  # whoever waits for our output to end need not wait for this
-            os.dup2(nothing.fileno(), 1)
-            os.dup2(nothing.fileno(), 2)
+        nothing = os.open(os.devnull, os.O_WRONLY)  # whoever waits for our output to end need not wait for this
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
         shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
 
