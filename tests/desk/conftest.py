@@ -20,7 +20,7 @@ def any_url(request: pytest.FixtureRequest, url: str) -> str:
     if request.param == "sqlite":
         return url
     server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_database()
+    return server.store_database()
 
 
 @pytest.fixture

@@ -18,6 +18,6 @@ async def server(tmp_path: Path) -> AsyncIterator[RunningDesk]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def any_server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RunningDesk]:
-    url = request.getfixturevalue("postgres").new_database() if request.param == "postgresql" else None
+    url = request.getfixturevalue("postgres").store_database() if request.param == "postgresql" else None
     async with running_desk(tmp_path, url=url) as running:
         yield running

@@ -47,7 +47,7 @@ async def any_desk(request: pytest.FixtureRequest, tmp_path: Path, witness: Witn
     url = f"sqlite:///{tmp_path / 'p.db'}"
     if request.param == "postgresql":
         server: PostgresServer = request.getfixturevalue("postgres")
-        url = server.new_database()
+        url = server.store_database()
     async with open_store(url) as store:
         yield Desk(store, agents=[support(witness)], run=False)
 
@@ -68,7 +68,7 @@ async def test_every_run_is_counted_for_what_it_is(any_desk: Desk) -> None:
 
 
 async def test_what_waits_and_what_has_ended_is_counted_too(postgres: PostgresServer, witness: Witness) -> None:
-    url, one = postgres.new_database(), support(witness)
+    url, one = postgres.fleet_database(), support(witness)
     async with desk(url, one) as made, worker(url, one, name="w"):
         runs = [await made.start("Support", "x") for _ in range(3)]
         for run in runs:
@@ -117,7 +117,7 @@ def test_times_are_short(seconds: float, text: str) -> None:
 
 
 async def test_the_command_looks_once_for_people_and_for_programs(postgres: PostgresServer, tmp_path: Path) -> None:
-    url = postgres.new_database()
+    url = postgres.fleet_database()
     async with desk(url, *crew.agents) as made, worker(url, *crew.agents, name="w-1"):
         await made.start("Crew", "pay")
         await sooner_or_later(lambda: _pending(made))
@@ -203,7 +203,7 @@ async def get(port: int, request: str) -> tuple[str, str]:
 
 
 async def test_a_worker_tells_its_numbers_over_http(postgres: PostgresServer, tmp_path: Path) -> None:
-    url, port = postgres.new_database(), free_port()
+    url, port = postgres.fleet_database(), free_port()
     env: dict[str, Any] = {crew.WITNESS: str(tmp_path / "witness")}
     with WorkerProcess(url, "--metrics-port", str(port), "--name", "w", **env) as process:
         await process.is_ready()
@@ -232,7 +232,7 @@ async def test_what_is_no_question_for_numbers_is_refused() -> None:
 
 
 async def test_a_store_that_is_away_is_said_to_be_away(witness: Witness, postgres: PostgresServer) -> None:
-    async with desk(postgres.new_database(), support(witness)) as made:
+    async with desk(postgres.fleet_database(), support(witness)) as made:
         store = made.store
         await rows(made, "SELECT 1")
 

@@ -15,7 +15,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'placet.db'}"
     server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_database()
+    return server.store_database()
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     if request.param == "postgresql":
         server: PostgresServer = request.getfixturevalue("postgres")
-        url = server.new_database()
+        url = server.store_database()
     async with open_store(url) as opened:
         yield opened
 

@@ -21,7 +21,7 @@ from tests.support.postgres import PostgresServer
 
 @pytest.fixture
 def url(postgres: PostgresServer) -> str:
-    return postgres.new_database()
+    return postgres.store_database()
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ class TestSQLiteRecords(RecordStoreContract):
 class TestPostgresRecords(RecordStoreContract):
     @pytest.fixture(autouse=True)
     def _place(self, postgres: PostgresServer) -> None:
-        self.url = postgres.new_database()
+        self.url = postgres.store_database()
 
     def open_store(self) -> AbstractAsyncContextManager[DeskStore]:
         return PostgresStore(self.url)
@@ -41,7 +41,7 @@ async def test_counts_tell_runs_by_status_and_the_question_that_has_waited_longe
     if kind == "sqlite":
         store = SQLiteStore(tmp_path / "placet.db")
     else:
-        store = PostgresStore(request.getfixturevalue("postgres").new_database())
+        store = PostgresStore(request.getfixturevalue("postgres").store_database())
     async with store:
         running, first, second, ended = Story(), Story(at=500.0), Story(at=700.0), Story()
         await running.begin(store)
