@@ -47,7 +47,7 @@ async def serve_desk(pending: int) -> AsyncIterator[ServedDesk]:
             body = json.dumps({"decision": "approve", "reason": "checked"}).encode()
 
             async def count() -> int:
-                return (await store.counts()).pending
+                return (await store.numbers()).pending
 
             # one of each run, so that no two clients append to one log
             order = [each for first in range(CALLS_OF_A_RUN) for each in ids[first::CALLS_OF_A_RUN]]

@@ -8,6 +8,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
+from placet.checks import (
+    COUNT,
+    FLAG,
+    FUNCTION,
+    MODEL,
+    NAME,
+    TEXT,
+    TYPE,
+    check,
+    having,
+    instance_of,
+    optional,
+    sequence_of,
+)
 from placet.codec import JsonObject
 from placet.context import RunContextWrapper, ToolContext
 from placet.core.state import Call
@@ -154,6 +168,18 @@ class Agent(Generic[T]):
         for each in handoffs:
             if not isinstance(each, Agent | Handoff):
                 raise UserError(f"Agent '{name}': a handoff is an Agent or handoff(agent), not {each!r}.")
+        check(
+            f"Agent '{name}': ",
+            handoff_description=(self.handoff_description, optional(TEXT)),
+            model=(self.model, MODEL),
+            model_settings=(self.model_settings, instance_of(ModelSettings)),
+            output_type=(self.output_type, optional(TYPE)),
+            input_guardrails=(self.input_guardrails, sequence_of(InputGuardrail, "a list of input guardrails")),
+            output_guardrails=(self.output_guardrails, sequence_of(OutputGuardrail, "a list of output guardrails")),
+            reset_tool_choice=(self.reset_tool_choice, FLAG),
+            hooks=(self.hooks, optional(having("on_start", "an object with the methods of AgentHooks"))),
+            key=(self.key, optional(NAME)),
+        )
         self._check_servers(name)
 
     def _check_servers(self, name: str) -> None:
@@ -263,6 +289,17 @@ class Agent(Generic[T]):
 
         `parameters` is a pydantic model for structured input; `input_builder` makes the nested run's input of it.
         """
+        check(
+            f"Agent '{self.name}' as a tool: ",
+            tool_name=(tool_name, optional(NAME)),
+            tool_description=(tool_description, optional(TEXT)),
+            custom_output_extractor=(custom_output_extractor, optional(FUNCTION)),
+            max_turns=(max_turns, optional(COUNT)),
+            hooks=(hooks, optional(having("on_agent_start", "an object with the methods of RunHooks"))),
+            on_stream=(on_stream, optional(FUNCTION)),
+            parameters=(parameters, optional(TYPE)),
+            input_builder=(input_builder, optional(FUNCTION)),
+        )
         return AgentTool(
             name=tool_name or re.sub(r"[^a-zA-Z0-9_-]", "_", self.name).lower(),
             description=tool_description or self.handoff_description or f"Ask the agent {self.name}.",

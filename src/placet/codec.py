@@ -157,8 +157,8 @@ def parse_arguments(text: str) -> JsonObject | None:
 
 
 def _flat_object(text: str) -> JsonObject | None:
-    """An object without another one in it, by the quick decoder, if it has as many colons as keys: then none of its keys
-    can stand twice."""
+    """An object without another one in it, by the quick decoder, if it has as many colons as keys: then no key stands
+    twice."""
     try:
         found = msgspec.json.decode(text)
     except msgspec.DecodeError:

@@ -41,6 +41,10 @@ class Grant:
     def __post_init__(self) -> None:
         if self.scope not in ("run", "agent"):
             raise UserError(f"A grant's scope is 'run' or 'agent', not {self.scope!r}.")
+        if self.arguments is not None and not isinstance(self.arguments, Mapping):
+            raise UserError(
+                f"A grant's arguments are names and the values that a call must have, not {self.arguments!r}."
+            )
         uses: object = self.uses
         if uses is not None and (not isinstance(uses, int) or isinstance(uses, bool) or uses < 1):
             raise UserError(f"A grant's uses is a whole number, 1 or more (or None), not {uses!r}.")

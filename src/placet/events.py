@@ -397,6 +397,25 @@ class RunErased(Fact, frozen=True, tag="forgotten"):
     """Where the run's log stood, and stands: its chain is the same without what was erased."""
 
 
+class DeletedRun(msgspec.Struct, frozen=True, array_like=True):
+    """A run that is gone, and where its log stood."""
+
+    run: str
+    length: int
+    head: str
+
+
+class RunsDeleted(Fact, frozen=True, tag="deleted"):
+    """Of the operators' log: these runs were taken out of the store, logs and all. What stays of each is its place."""
+
+    runs: list[DeletedRun]
+    by: str | None
+    at: float
+    reason: str | None = None
+    ended_before: float | None = None
+    """Of a purge: it took all that had ended before this time."""
+
+
 class Erased(Fact, frozen=True, tag="erased"):
     """Stands in a log where a fact was erased."""
 
@@ -452,6 +471,7 @@ PlainFact: TypeAlias = (
     | HoldLifted
     | StandingGrantMade
     | RunErased
+    | RunsDeleted
     | Erased
 )
 AnyFact: TypeAlias = PlainFact | InChild

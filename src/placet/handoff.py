@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from placet.checks import FUNCTION, NAME, RULE, TEXT, TYPE, check, having, optional
 from placet.codec import JsonObject
 from placet.context import RunContextWrapper
 from placet.errors import UserError
@@ -80,6 +81,16 @@ def handoff(
 
     With `input_type` the model gives a reason or data along, and `on_handoff(ctx, data)` gets it.
     """
+    check("handoff: ", agent=(agent, having("as_tool", "an Agent")))
+    check(
+        f"handoff to '{agent.name}': ",
+        tool_name_override=(tool_name_override, optional(NAME)),
+        tool_description_override=(tool_description_override, optional(TEXT)),
+        on_handoff=(on_handoff, optional(FUNCTION)),
+        input_type=(input_type, optional(TYPE)),
+        input_filter=(input_filter, optional(FUNCTION)),
+        is_enabled=(is_enabled, RULE),
+    )
     _check_callback(agent.name, on_handoff, input_type)
     schema: JsonObject = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     if input_type is not None:

@@ -288,18 +288,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """From then on it is as if it were not there."""
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there is in a store."""
-
-    running: int = 0
-    waiting: int = 0
-    ended: int = 0
-    pending: int = 0
-    """Questions that wait."""
-    oldest_pending_at: float | None = None
-    """Since when the question that has waited longest does so."""
-
-
 class RecordStore(Protocol):
     """Keeps records, with what several processes need to agree on one: adding and taking happen once."""
 
@@ -329,11 +317,18 @@ class RecordStore(Protocol):
         """Forget some that have expired; how many."""
         ...
 
-    async def counts(self) -> Counts: ...
+
+class OldestRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What has waited longest for a person. Its arguments are not shown."""
+
+    id: str
+    agent: str
+    tool: str
+    seconds: float
 
 
 class StoreNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store holds at one moment, counted where it costs little."""
+    """What a store holds at one moment: for metrics, `placet top`, and whoever looks after it."""
 
     at: float
     """When, by the store's clock."""
@@ -352,9 +347,12 @@ class StoreNumbers(msgspec.Struct, frozen=True, kw_only=True):
     parked: int
     """Runs that took too many drivers down: they wait for an operator."""
     ended: int
-    """Runs that ended in the last minute."""
+    """Runs that have ended, and were not deleted."""
+    ended_last_minute: int
     pending: int
     """Questions that wait for people."""
+    oldest_request: OldestRequest | None
+    """The one that has waited longest."""
 
 
 class DeskStore(Store, RecordStore, Protocol):
@@ -408,8 +406,8 @@ class DeskStore(Store, RecordStore, Protocol):
     ) -> bool: ...
 
     async def operators_log(self) -> Log:
-        """What no single run's log can say: holds, lifted holds, standing grants and their revocations, each written
-        with what it did, in a chain of its own. Its `run_id` is OPERATORS."""
+        """What no single run's log can say: holds, lifted holds, standing grants and their revocations, which runs
+        were erased or deleted, each written with what it did, in a chain of its own. Its `run_id` is OPERATORS."""
         ...
 
     async def feed(self, after: int, limit: int = 500) -> list[FeedEntry]: ...
@@ -430,12 +428,23 @@ class DeskStore(Store, RecordStore, Protocol):
         before. UserError while the run has not ended."""
         ...
 
-    async def delete(self, run_id: str) -> bool:
-        """Forget a run and all that is indexed of it. RunConflict while somebody drives it."""
+    async def delete(
+        self, run_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        """Forget a run and all that is indexed of it, and write into the operators' log that it was done, with the
+        place where its log stood. RunConflict while somebody drives it."""
         ...
 
-    async def purge(self, ended_before: float, limit: int = 1000) -> int:
-        """Forget runs that ended before that time; how many."""
+    async def purge(
+        self,
+        ended_before: float,
+        limit: int = 1000,
+        *,
+        by: str | None = None,
+        at: float | None = None,
+        reason: str | None = None,
+    ) -> int:
+        """Forget runs that ended before that time, and write down which, as for `delete`; how many."""
         ...
 
     async def close(self) -> None: ...

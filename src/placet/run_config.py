@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from placet.checks import COUNT, FUNCTION, MAPPING, MODEL, Kind, check, having, instance_of, optional, sequence_of
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.codec import JsonObject
 from placet.context import RunContextWrapper
@@ -17,6 +18,16 @@ from placet.model_settings import ModelRetrySettings, ModelSettings
 from placet.ports import Model, Observer
 
 DEFAULT_MAX_TURNS = 10
+
+
+_SETTINGS, _RETRY = optional(instance_of(ModelSettings)), optional(instance_of(ModelRetrySettings))
+_INPUT_GUARDRAILS = sequence_of(InputGuardrail, "a list of input guardrails")
+_OUTPUT_GUARDRAILS = sequence_of(OutputGuardrail, "a list of output guardrails")
+_MAYBE_FUNCTION, _MAYBE_COUNT, _CLOCK = optional(FUNCTION), optional(COUNT), having("now", "a clock")
+_OBSERVERS = Kind(
+    "a list of observers",
+    lambda value: isinstance(value, list | tuple) and all(hasattr(each, "drive_began") for each in value),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,9 @@ class Limits:
     log: int = 256_000_000
 
 
+_LIMITS = instance_of(Limits)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
     """Settings of one run; the defaults are meant to be right."""
@@ -80,7 +94,8 @@ class RunConfig:
     """Changes what a model is sent, for this request only. What it leaves out counts as delivered all the same."""
     on_pending: Literal["error", "supersede", "queue"] = "error"
     """What a new message does on a session on which a run waits: it is refused; the waiting calls end and it takes
-    their place; or it is put behind them and read when they are decided."""
+    their place; or it is put behind them and read when they are decided. While a run is at work there, the first
+    refuses, and the others wait until it returns."""
     tool_error_formatter: ToolErrorFormatter | None = None
     """What the model reads of a rejected call when neither the decision nor a grant says it."""
     tool_not_found_behavior: Literal["return_error_to_model", "raise_error"] = "return_error_to_model"
@@ -102,5 +117,20 @@ class RunConfig:
             raise UserError(f"tool_not_found_behavior cannot be {self.tool_not_found_behavior!r}.")
         if self.on_pending not in ("error", "supersede", "queue"):
             raise UserError(f"on_pending is 'error', 'supersede' or 'queue', not {self.on_pending!r}.")
-        if self.max_tool_concurrency is not None and self.max_tool_concurrency < 1:
-            raise UserError("max_tool_concurrency must be 1 or more, or None for no limit.")
+        check(
+            "RunConfig: ",
+            model=(self.model, MODEL),
+            model_settings=(self.model_settings, _SETTINGS),
+            retry=(self.retry, _RETRY),
+            input_guardrails=(self.input_guardrails, _INPUT_GUARDRAILS),
+            output_guardrails=(self.output_guardrails, _OUTPUT_GUARDRAILS),
+            call_model_input_filter=(self.call_model_input_filter, _MAYBE_FUNCTION),
+            tool_error_formatter=(self.tool_error_formatter, _MAYBE_FUNCTION),
+            handoff_input_filter=(self.handoff_input_filter, _MAYBE_FUNCTION),
+            max_nesting=(self.max_nesting, COUNT),
+            max_tool_concurrency=(self.max_tool_concurrency, _MAYBE_COUNT),
+            observers=(self.observers, _OBSERVERS),
+            trace_metadata=(self.trace_metadata, MAPPING),
+            limits=(self.limits, _LIMITS),
+            clock=(self.clock, _CLOCK),
+        )

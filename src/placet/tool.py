@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_origin, overload
 
 import msgspec
 
+from placet.checks import FLAG, FUNCTION, NAME, RULE, SECONDS, TEXT, check, optional, sequence_of
 from placet.codec import JsonObject, canonical, parse_arguments
 from placet.context import RunContextWrapper, ToolContext
 from placet.core.json_schema import problems
@@ -86,6 +87,10 @@ def text_of_error(error: Exception) -> str:
         return type(error).__name__
 
 
+_INPUT_GUARDRAILS = sequence_of(ToolInputGuardrail, "a list of tool input guardrails")
+_OUTPUT_GUARDRAILS = sequence_of(ToolOutputGuardrail, "a list of tool output guardrails")
+
+
 @dataclass(eq=False)
 class FunctionTool:
     """A tool of our own process: a schema that the model sees and a function that runs."""
@@ -136,8 +141,23 @@ class FunctionTool:
             raise UserError(f"Tool '{self.name}': recovery is 'ask', 'retry' or a function, not {self.recovery!r}.")
         if self.at_deadline not in ("reject", "escalate"):
             raise UserError(f"Tool '{self.name}': at_deadline is 'reject' or 'escalate', not {self.at_deadline!r}.")
-        if self.timeout is not None and not self.timeout > 0:
-            raise UserError(f"Tool '{self.name}': timeout is a number of seconds above 0, not {self.timeout!r}.")
+        self._check_fields()
+
+    def _check_fields(self) -> None:
+        check("A tool's ", name=(self.name, NAME))
+        check(
+            f"Tool '{self.name}': ",
+            description=(self.description, TEXT),
+            strict_json_schema=(self.strict_json_schema, FLAG),
+            is_enabled=(self.is_enabled, RULE),
+            timeout=(self.timeout, optional(SECONDS)),
+            failure_error_function=(self.failure_error_function, optional(FUNCTION)),
+            version=(self.version, optional(TEXT)),
+            decide_within=(self.decide_within, optional(SECONDS)),
+            approval_valid_for=(self.approval_valid_for, optional(SECONDS)),
+            tool_input_guardrails=(self.tool_input_guardrails, _INPUT_GUARDRAILS),
+            tool_output_guardrails=(self.tool_output_guardrails, _OUTPUT_GUARDRAILS),
+        )
 
     @property
     def identity(self) -> str:

@@ -7,9 +7,11 @@ from pydantic import BaseModel
 
 from placet import (
     AgentHooks,
+    InMemorySession,
     MaxTurnsExceeded,
     ModelBehaviorError,
     ModelInputData,
+    ModelRefusalError,
     ModelSettings,
     RunConfig,
     RunErrorHandlerResult,
@@ -432,6 +434,71 @@ async def test_a_handler_that_has_no_answer_leaves_the_error_and_a_state_to_go_o
     result = await go(agent, raised.value.state, max_turns=2)
 
     assert result.final_output == "done"
+
+
+class Report(BaseModel):
+    text: str
+
+
+REFUSAL = [{"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "I will not."}]}]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "step", "error"),
+    [("model_refusal", REFUSAL, ModelRefusalError), ("invalid_final_output", done("no JSON"), ModelBehaviorError)],
+)
+async def test_a_handler_turns_an_answer_that_cannot_be_used_into_a_final_output(kind, step, error, streamed):
+    seen = []
+
+    def handle(data):
+        seen.append((type(data.error), labels(data.run_data.output, "function_call_output"), data.run_data.last_agent))
+        assert data.run_data.history == data.history
+        assert len(data.run_data.raw_responses) == 1
+        return RunErrorHandlerResult({"text": "given up"})
+
+    session = InMemorySession("chat")
+    agent = scripted("A", [[call("pay", 1, "c1")], step], Traces().tool(), output_type=Report)
+
+    result = await go(agent, "hi", session=session, error_handlers={kind: handle}, streamed=streamed)
+
+    assert result.final_output == Report(text="given up")
+    assert seen == [(error, ["c1"], agent)]
+    assert_paired(await session.get_items())
+    assert (await go(agent, result.to_state(), session=session)).final_output == Report(text="given up")
+
+
+@pytest.mark.parametrize(
+    "answer", [Report(text="sorry"), {"text": "sorry"}, {"final_output": {"text": "sorry"}}, '{"text": "sorry"}']
+)
+async def test_a_handler_may_answer_with_the_output_itself(answer):
+    agent = scripted("A", [REFUSAL], output_type=Report)
+
+    result = await go(agent, "hi", error_handlers={"model_refusal": lambda _: answer})
+
+    assert result.final_output == Report(text="sorry")
+
+
+async def test_a_handler_is_asked_about_its_own_kind_of_error_only():
+    def never(_):
+        raise AssertionError("this is not what it is for")
+
+    agent = scripted("A", [REFUSAL, done('{"text": "again"}')], output_type=Report)
+
+    with pytest.raises(ModelRefusalError) as raised:
+        await go(agent, "hi", error_handlers={"max_turns": never, "invalid_final_output": never})
+    result = await go(agent, raised.value.state)
+
+    assert result.final_output == Report(text="again")
+
+
+async def test_what_a_handler_answers_must_fit_into_the_log():
+    agent = scripted("A", [REFUSAL], output_type=Report)
+
+    with pytest.raises(UserError, match="error handler must be plain JSON"):
+        await go(agent, "hi", error_handlers={"model_refusal": lambda _: object()})
+    with pytest.raises(UserError, match=r"error handler cannot be used: it is not the JSON .* output_type"):
+        await go(scripted("A", [REFUSAL], output_type=Report), "hi", error_handlers={"model_refusal": lambda _: 5})
 
 
 # -- add_input ---------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright
 
@@ -42,11 +41,6 @@ async def arrive(browser: Browser, desk: RunningDesk) -> AsyncIterator[Reviewer]
     yield reviewer
     await reviewer.leave()
     assert watch.troubles == []
-
-
-@pytest.fixture(autouse=True)
-def _pages_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.browser.scenes.PATIENCE", 8_000)
 
 
 __all__ = ["sit_down"]

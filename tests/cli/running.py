@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PLACET = [sys.executable, "-m", "placet.cli.main"]
-PATIENCE = 20.0
+PATIENCE = 50.0
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[=>])")
 # The child takes the pseudo-terminal as its own, so that Ctrl-C typed there reaches it as a signal.
 _WITH_TERMINAL = (

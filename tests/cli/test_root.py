@@ -104,7 +104,7 @@ def test_a_reader_who_goes_away_is_no_traceback(tmp_path: Path) -> None:
     with process.stderr:
         said = process.stderr.read()
 
-    assert (process.wait(timeout=20), said) == (1, b"")
+    assert (process.wait(timeout=50), said) == (1, b"")
 
 
 def test_an_output_without_our_signs_gets_plain_ones(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ async def store(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     async with Desk(url, agents=[support]) as desk:
         run = await desk.start("Support", "refund order 7")
-        await desk.wait(run.id, until="paused", timeout=20)
+        await desk.wait(run.id, until="paused", timeout=50)
     return url
 
 
@@ -158,7 +158,7 @@ async def test_audit_erase_refuses_what_waits_and_erases_what_has_ended(store: s
     waiting = placet("audit", "erase", run.id, "--store", store, cwd=tmp_path)
     async with Desk(store, agents=[Agent(name="Support", tools=[refund], model=ScriptedModel([]))]) as desk:
         await desk.cancel(run.id)
-        await desk.wait(run.id, timeout=20)
+        await desk.wait(run.id, timeout=50)
     options = ("--store", store, "--by", "dpo", "--reason", "request 12")
     erased = placet("audit", "erase", run.id, *options, cwd=tmp_path)
     again = placet("audit", "erase", run.id, *options, "--json", cwd=tmp_path)
@@ -199,3 +199,21 @@ def test_code_that_holds_no_agents_is_wrong_usage_and_says_where(code: str, word
     assert found.returncode == 2
     assert words in found.stderr
     assert "Traceback" not in found.stderr
+
+
+async def test_audit_tells_a_run_that_was_deleted_from_one_that_is_lost(store: str, tmp_path: Path) -> None:
+    kept = placet("audit", "head", "--store", store, cwd=tmp_path).stdout
+    (tmp_path / "heads.txt").write_text(f"{kept}run_lost 3 {'ab' * 32}\n")
+    async with Desk(store, run=False) as desk:
+        (run,) = (await desk.runs()).rows
+        await desk.delete(run.id, by="dpo", reason="request 12")
+    compared = placet("audit", "verify", "--head", "heads.txt", "--store", store, cwd=tmp_path)
+    told = placet("audit", "list", "operators", "--store", store, cwd=tmp_path)
+
+    about_operators, about_deleted, about_lost, last = compared.stdout.splitlines()
+    assert compared.returncode == 1
+    assert about_operators == "· operators  it tells of 1 deleted run"
+    assert about_deleted.startswith(f"· {run.id}  deleted by dpo at 20")
+    assert about_lost.startswith("✗ run_lost  missing: ")
+    assert last == "2 runs and the operators' log checked, 1 not whole."
+    assert f"run deleted       {run.id} (3 lines)  by dpo: request 12" in told.stdout

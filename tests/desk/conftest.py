@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.desk.scenes import Witness
 from tests.support.postgres import PostgresServer
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture
@@ -28,7 +20,7 @@ def any_url(request: pytest.FixtureRequest, url: str) -> str:
     if request.param == "sqlite":
         return url
     server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_database()
+    return server.store_database()
 
 
 @pytest.fixture

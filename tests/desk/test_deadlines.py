@@ -11,6 +11,7 @@ from placet import PlacetError, RunConfig, StaleApproval
 from placet.desk import Desk
 from placet.stores.opening import open_store
 from placet.testing import ManualClock
+from placet.testing.desk_contracts import until
 from tests.desk.scenes import PATIENCE, Witness, outputs, paused, refunds, support
 
 
@@ -50,12 +51,16 @@ async def test_a_late_answer_is_refused_also_before_anybody_has_swept(url: str, 
     assert witness.lines() == []
 
 
+async def _is_escalated(desk: Desk, request_id: str) -> bool:
+    return (await desk.request(request_id)).escalated_at is not None
+
+
 async def test_an_escalated_question_waits_on_and_can_be_answered(url: str, witness: Witness) -> None:
     clock = ManualClock()
     desk = desk_at(url, clock, witness, decide_within=60, at_deadline="escalate")
     async with paused(desk) as (run, request):
         clock.advance(61)
-        await asyncio.sleep(1.5)
+        await until(lambda: _is_escalated(desk, request.id))
         (left,) = await desk.pending(run_id=run.id)
         await desk.decide(left.id, "approve", by="the boss")
         ended = await desk.wait(run.id, timeout=PATIENCE)
@@ -122,7 +127,7 @@ async def test_a_desk_that_opens_its_store_itself_gives_it_its_clock(url: str, w
     desk = Desk(url, agents=[support(witness)], clock=ManualClock())
     async with paused(desk) as (run, request):
         await desk.decide(request.id, "approve")
-        ended = await desk.wait(run.id, timeout=5)
+        ended = await desk.wait(run.id, timeout=PATIENCE)
 
     assert ended.status == "ended"
     assert witness.lines() == ["refund 7"]

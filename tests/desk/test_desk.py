@@ -344,7 +344,7 @@ async def test_a_run_that_an_error_stopped_goes_on_when_it_is_resumed(any_url: s
         run = await desk.start("Talker", "hello")
         stopped = await desk.wait(run.id, until="paused", timeout=PATIENCE)
         await desk.resume(run.id)
-        ended = await desk.wait(run.id, timeout=5)
+        ended = await desk.wait(run.id, timeout=PATIENCE)
 
     assert stopped.stopped is not None
     assert (ended.status, ended.final_output, ended.stopped) == ("ended", "back again", None)

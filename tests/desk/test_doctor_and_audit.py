@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from placet import Agent, Grant, UserError, function_tool
+from placet.core.fold import fold
 from placet.core.log import Log
 from placet.desk import Desk
 from placet.fleet.audit import Head, Verdict, head_at, heads, parse_heads, verify
 from placet.fleet.doctor import Finding, examine
 from placet.fleet.records import records, records_in_time
 from placet.stores.sqlite import SQLiteStore
+from placet.testing.stories import Story
 from tests.desk.scenes import PATIENCE, Planned, Witness, paused, refunds, support
 from tests.desk.test_desk import office
 
@@ -266,11 +268,112 @@ async def test_a_log_that_was_written_anew_is_found_with_a_head_that_was_kept(tm
 
 async def test_a_run_that_is_gone_is_found_with_a_head_that_was_kept(tmp_path: Path, witness: Witness) -> None:
     run_id, kept = await ended_run(tmp_path / "p.db", witness)
-    async with Desk(f"sqlite:///{tmp_path / 'p.db'}", run=False) as desk:
-        await desk.delete(run_id)
+    take_out(tmp_path / "p.db")
     (verdict,) = await verdicts(tmp_path / "p.db", kept)
 
     assert (verdict.run_id, verdict.verdict) == (run_id, "missing")
+
+
+def take_out(path: Path) -> None:
+    """Take all runs out of a store behind its back."""
+    for table in ("placet_requests", "placet_lines", "placet_runs"):
+        forge(path, f"DELETE FROM {table}")  # noqa: S608
+
+
+async def deleted_run(path: Path, witness: Witness) -> tuple[str, list[Head]]:
+    """A run that ended and was deleted, and the heads from before."""
+    run_id, kept = await ended_run(path, witness)
+    async with Desk(f"sqlite:///{path}", run=False) as desk:
+        assert await desk.delete(run_id, by="ops", reason="asked for")
+    return run_id, kept
+
+
+async def test_a_run_that_somebody_deleted_can_be_told_from_one_that_was_lost(tmp_path: Path, witness: Witness) -> None:
+    run_id, kept = await deleted_run(tmp_path / "p.db", witness)
+    operators, verdict = await verdicts(tmp_path / "p.db", kept)
+
+    assert (operators.is_whole, operators.message) == (True, "it tells of 1 deleted run")
+    assert (verdict.run_id, verdict.verdict, verdict.is_whole) == (run_id, "deleted", True)
+    assert verdict.message.startswith("deleted by ops at 20")
+    assert verdict.deleted is not None
+    assert (verdict.deleted.by, verdict.deleted.reason, verdict.deleted.head) == ("ops", "asked for", kept[0].digest)
+
+
+async def test_an_early_head_of_a_run_that_went_on_and_was_deleted_is_settled(tmp_path: Path, witness: Witness) -> None:
+    run_id, kept = await deleted_run(tmp_path / "p.db", witness)
+    _, verdict = await verdicts(tmp_path / "p.db", [Head(run_id, 1, "ab" * 32), *kept])
+
+    assert verdict.verdict == "deleted"
+
+
+async def test_a_run_that_was_cut_or_written_anew_before_it_was_deleted_is_found(
+    tmp_path: Path, witness: Witness
+) -> None:
+    run_id, (head,) = await deleted_run(tmp_path / "p.db", witness)
+    longer = Head(run_id, head.length + 1, "ab" * 32)
+    other = Head(run_id, head.length, "ab" * 32)
+    found = [(await verdicts(tmp_path / "p.db", [each]))[1] for each in (longer, other)]
+
+    assert [each.verdict for each in found] == ["cut", "rewritten"]
+    assert all("deleted by ops" in each.message for each in found)
+
+
+async def test_a_deletion_in_an_altered_operators_log_settles_nothing(tmp_path: Path, witness: Witness) -> None:
+    _, kept = await deleted_run(tmp_path / "p.db", witness)
+    with closing(sqlite3.connect(tmp_path / "p.db")) as db, db:
+        db.create_function("crc", 1, zlib.crc32)
+        db.execute(
+            "UPDATE placet_operator_lines SET text = CAST(replace(CAST(text AS TEXT), '\"ops\"', '\"eve\"') AS BLOB)"
+        )
+        db.execute("UPDATE placet_operator_lines SET checksum = crc(text)")
+    found = await verdicts(tmp_path / "p.db", kept)
+
+    assert [each.verdict for each in found] == ["altered", "missing"]
+
+
+async def test_a_deleted_run_that_is_back_is_found_and_another_one_under_its_id_is_not_blamed(
+    tmp_path: Path, witness: Witness
+) -> None:
+    path = tmp_path / "p.db"
+    run_id, kept = await ended_run(path, witness)
+    async with SQLiteStore(path) as store:
+        stored = await store.load(run_id)
+        assert stored is not None
+        assert stored.log is not None
+        await store.delete(run_id, by="ops")
+        walker = Log(run_id, stored.log.key)
+        lines = [walker.adopt(text) for text in stored.log.lines]
+        run = fold([fact for line in lines for fact in line.facts])
+        await store.append(None, Log(run_id, stored.log.key), lines, run)
+    _, restored = await verdicts(path, kept)
+    async with Desk(f"sqlite:///{path}", agents=[support(witness)], run=False) as desk:
+        await desk.delete(run_id, by="ops")
+        await desk.start("Support", "again", run_id=run_id)
+    _, anew = await verdicts(path, kept)
+
+    assert (restored.verdict, restored.is_whole) == ("restored", False)
+    assert "Delete it again" in restored.message
+    assert (anew.run_id, anew.verdict) == (run_id, "whole")
+
+
+async def test_the_record_of_operators_names_every_run_that_was_deleted_or_purged(
+    any_url: str, witness: Witness
+) -> None:
+    desk = Desk(any_url, agents=[support(witness)])
+    async with paused(desk) as (run, _):
+        talk = Story(at=1000.0)
+        await talk.begin(desk.store)
+        await talk.end(desk.store)
+        await desk.purge(2000.0, by="cron", reason="ninety days")
+        await desk.delete(run.id, by="ops", reason="a mistake")
+        told = [entry async for entry in records(desk.store)]
+
+    assert [(each.what, each.subject, each.by, each.why) for each in told] == [
+        ("run deleted", talk.id, "cron", "ninety days"),
+        ("run deleted", run.id, "ops", "a mistake"),
+    ]
+    assert told[0].digest == talk.log.head.hex()
+    assert told[0].detail == "2 lines, in a purge"
 
 
 def test_heads_that_cannot_be_read_are_refused_with_their_line() -> None:

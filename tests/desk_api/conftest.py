@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.desk_server import RunningDesk, running_desk
-from tests.support.postgres import PostgresServer
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture
@@ -26,6 +18,6 @@ async def server(tmp_path: Path) -> AsyncIterator[RunningDesk]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def any_server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RunningDesk]:
-    url = request.getfixturevalue("postgres").new_database() if request.param == "postgresql" else None
+    url = request.getfixturevalue("postgres").store_database() if request.param == "postgresql" else None
     async with running_desk(tmp_path, url=url) as running:
         yield running

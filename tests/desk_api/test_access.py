@@ -121,7 +121,7 @@ async def test_with_four_eyes_whoever_started_a_run_may_only_say_no(tmp_path: Pa
     async with running_desk(tmp_path, settings=settings) as server:
         ana, ben = await server.person("ana"), await server.person("ben")
         run_id = (await ana.post("/v1/runs", json={"agent": "Support", "input": "mine"})).json()["id"]
-        await server.desk.wait(run_id, until="paused", timeout=15)
+        await server.desk.wait(run_id, until="paused", timeout=50)
         first, second = await server.desk.pending(run_id=run_id)
         own = [
             await decide(ana, first.id, "approve"),

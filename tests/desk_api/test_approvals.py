@@ -8,7 +8,7 @@ from placet.desk.access.people import Scope
 from tests.desk_api.scenes import at, decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk
 
-PATIENCE = 15
+PATIENCE = 40
 
 
 async def test_what_waits_is_listed_whole_and_approving_it_lets_the_run_go_on(any_server: RunningDesk) -> None:

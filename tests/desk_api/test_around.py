@@ -17,7 +17,7 @@ from placet.errors import StoreError
 from tests.desk_api.scenes import decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk, running_desk
 
-PATIENCE = 15
+PATIENCE = 40
 
 
 async def test_agents_are_listed_with_the_schemas_of_their_tools(server: RunningDesk) -> None:

@@ -13,10 +13,12 @@ import httpx2
 
 from placet.desk.web.feed import Feed
 from placet.desk.web.settings import WebSettings
+from placet.ports import DeskStore
+from placet.testing.desk_contracts import Story
 from tests.desk_api.scenes import decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk, running_desk
 
-PATIENCE = 15
+PATIENCE = 40
 
 
 async def messages(answer: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
@@ -172,6 +174,42 @@ async def test_a_listener_that_does_not_keep_up_is_dropped_and_the_others_are_no
 
     assert feed.dropped == 1
     assert rest == kept[:2]
+
+
+class InBursts:
+    """A store whose news are told when the test says so: then there are many at once."""
+
+    def __init__(self, store: DeskStore) -> None:
+        self._store = store
+        self.may_tell = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def wait_for_news(self, after: int, seconds: float) -> bool:
+        await self.may_tell.wait()
+        return await self._store.wait_for_news(after, seconds)
+
+
+async def test_a_listener_that_keeps_up_outlives_a_burst_that_is_longer_than_its_backlog(server: RunningDesk) -> None:
+    store: Any = InBursts(server.desk.store)
+    feed = Feed(store, WebSettings(listener_backlog=4))
+    listener = feed.stream(None)
+    await anext(listener)
+
+    async def keep_up() -> list[bytes]:
+        return [await anext(listener) for _ in range(12)]
+
+    keeping = asyncio.create_task(keep_up())
+    for _ in range(6):
+        await Story().ask(store, "pay")
+    store.may_tell.set()
+    async with asyncio.timeout(PATIENCE):
+        heard = await keeping
+    await feed.close()
+
+    assert len(heard) == 12
+    assert feed.dropped == 0
 
 
 async def test_ending_the_server_ends_the_streams(tmp_path: Path) -> None:

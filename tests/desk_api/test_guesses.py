@@ -44,7 +44,7 @@ async def test_the_id_of_a_token_a_session_or_an_invitation_with_another_secret_
 async def test_an_id_that_no_store_can_hold_is_nobodys(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    url = request.getfixturevalue("postgres").new_database() if kind == "postgresql" else f"sqlite:///{tmp_path}/x.db"
+    url = request.getfixturevalue("postgres").store_database() if kind == "postgresql" else f"sqlite:///{tmp_path}/x.db"
     async with open_store(url) as store:
         accounts = Accounts(store)
 

@@ -20,7 +20,7 @@ from placet.testing import ManualClock
 from tests.desk_api.scenes import problem
 from tests.support.desk_server import RunningDesk, running_desk
 
-PATIENCE = 15
+PATIENCE = 40
 SMALL = WebSettings(max_body=1000, requests_per_second=1e6, burst=10**6)
 HASTY = WebSettings(body_seconds=0.3, requests_per_second=1e6, burst=10**6)
 

@@ -7,11 +7,12 @@ import asyncio
 import msgspec
 
 from placet.desk.api import idempotency
-from placet.ports import Record
+from placet.fleet.records import records
+from placet.ports import OPERATORS, Record
 from tests.desk_api.scenes import at, decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk
 
-PATIENCE = 15
+PATIENCE = 40
 
 
 async def test_a_run_is_started_shown_listed_and_says_who_started_it(server: RunningDesk) -> None:
@@ -95,6 +96,8 @@ async def test_only_an_ended_run_is_forgotten_and_only_by_an_admin(server: Runni
     await server.desk.wait(run_id, timeout=PATIENCE)
     assert (await root.delete(f"/v1/runs/{run_id}")).status_code == 204
     problem(await root.get(f"/v1/runs/{run_id}"), 404, "not_found")
+    (told,) = [entry async for entry in records(server.desk.store, OPERATORS)]
+    assert (told.what, told.subject, told.by) == ("run deleted", run_id, "root")
 
 
 async def test_resuming_what_has_ended_is_a_conflict_and_what_is_not_there_404(server: RunningDesk) -> None:

@@ -1,14 +1,12 @@
-"""One PostgreSQL for all tests of a process, and a witness outside of Placet."""
+"""More time for tests with many processes, and a witness outside of Placet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.desk.scenes import Witness
-from tests.support.postgres import PostgresServer
 
 HERE = Path(__file__).parent
 
@@ -18,13 +16,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(240))
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture

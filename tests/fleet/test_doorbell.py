@@ -23,7 +23,7 @@ JOBS = "SELECT queue_name, task_name, priority, queueing_lock, args FROM procras
 
 @pytest.fixture
 def url(postgres: PostgresServer) -> str:
-    return postgres.new_database()
+    return postgres.fleet_database()
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ async def keep_emptying(url: str) -> None:
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as db:
         while True:
             await db.execute(b"DELETE FROM procrastinate_jobs WHERE status = 'todo'")
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.03)  # a busy worker needs a moment to hear a ring at all
 
 
 @pytest.mark.promise("P4")

@@ -40,7 +40,7 @@ class TestProcrastinateEngine(EngineContract):
 
     @pytest.fixture(autouse=True)
     def place(self, postgres: PostgresServer) -> None:
-        self.url = postgres.new_database()
+        self.url = postgres.fleet_database()
 
     @asynccontextmanager
     async def scene(self) -> AsyncIterator[EngineScene]:

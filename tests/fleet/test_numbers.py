@@ -6,19 +6,19 @@ import asyncio
 import json
 import re
 import signal
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from placet.cli.terminal import PLAIN, PRETTY, Terminal
 from placet.cli.top_view import duration, picture
 from placet.desk import Desk
 from placet.fleet.metrics import metrics_server, metrics_text
-from placet.fleet.numbers import FleetNumbers, OldestRequest, WorkerNumbers, fleet_numbers
-from placet.ports import StoreNumbers
+from placet.fleet.numbers import FleetNumbers, WorkerNumbers, fleet_numbers
+from placet.ports import OldestRequest, StoreNumbers
 from placet.stores.opening import open_store
 from placet.testing.desk_contracts import Driver
 from tests.cli.running import placet
@@ -26,23 +26,20 @@ from tests.desk.scenes import Witness, support
 from tests.fleet import crew
 from tests.fleet.scenes import PATIENCE, desk, rows, sooner_or_later, worker
 from tests.fleet.workers import WorkerProcess
+from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "deploy" / "grafana" / "placet-fleet.json"
 STORE = StoreNumbers(
-    at=1000.0, driven=3, due=2, oldest_due=990.0, waiting=100_000, running=5, stopped=1, parked=1, ended=120,
-    pending=100_002,
+    at=1000.0, driven=3, due=2, oldest_due=990.0, waiting=100_000, running=5, stopped=1, parked=1, ended=9_000,
+    ended_last_minute=120, pending=100_002,
+    oldest_request=OldestRequest(id="run_1:1.0#1", agent="Support", tool="refund", seconds=90_000.0),
 )  # fmt: skip
 WORKER = WorkerNumbers(
     id=7, name="host-1:42", state="working", agents=["Support"], driving=3, capacity=16, driven=1234, seconds=1.5,
     up=7200.0, code="abcdef0123456789",
 )  # fmt: skip
-NUMBERS = FleetNumbers(
-    store=STORE,
-    oldest_request=OldestRequest(id="run_1:1.0#1", agent="Support", tool="refund", seconds=90_000.0),
-    workers=[WORKER],
-    rings=4,
-)
+NUMBERS = FleetNumbers(store=STORE, workers=[WORKER], rings=4)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -50,7 +47,7 @@ async def any_desk(request: pytest.FixtureRequest, tmp_path: Path, witness: Witn
     url = f"sqlite:///{tmp_path / 'p.db'}"
     if request.param == "postgresql":
         server: PostgresServer = request.getfixturevalue("postgres")
-        url = server.new_database()
+        url = server.store_database()
     async with open_store(url) as store:
         yield Desk(store, agents=[support(witness)], run=False)
 
@@ -63,7 +60,7 @@ async def test_every_run_is_counted_for_what_it_is(any_desk: Desk) -> None:
     await any_desk.store.park(runs[1], parked=True)
     found = await fleet_numbers(any_desk.store)
 
-    assert (first.store.running, first.store.due, first.due_seconds, first.oldest_request) == (0, 0, 0.0, None)
+    assert (first.store.running, first.store.due, first.due_seconds, first.store.oldest_request) == (0, 0, 0.0, None)
     assert (found.store.driven, found.store.due, found.store.parked, found.store.running) == (1, 2, 1, 4)
     assert (found.store.waiting, found.store.ended, found.store.pending) == (0, 0, 0)
     assert (found.workers, found.rings) == ([], 0)
@@ -71,7 +68,7 @@ async def test_every_run_is_counted_for_what_it_is(any_desk: Desk) -> None:
 
 
 async def test_what_waits_and_what_has_ended_is_counted_too(postgres: PostgresServer, witness: Witness) -> None:
-    url, one = postgres.new_database(), support(witness)
+    url, one = postgres.fleet_database(), support(witness)
     async with desk(url, one) as made, worker(url, one, name="w"):
         runs = [await made.start("Support", "x") for _ in range(3)]
         for run in runs:
@@ -82,8 +79,9 @@ async def test_what_waits_and_what_has_ended_is_counted_too(postgres: PostgresSe
         found = await fleet_numbers(made.store)
 
     assert (found.store.waiting, found.store.pending, found.store.ended) == (2, 2, 1)
-    assert found.oldest_request is not None
-    assert (found.oldest_request.id, found.oldest_request.tool) == (first.id, "refund")
+    assert found.store.ended_last_minute == 1
+    assert found.store.oldest_request is not None
+    assert (found.store.oldest_request.id, found.store.oldest_request.tool) == (first.id, "refund")
     assert [each.name for each in found.workers] == ["w"]
 
 
@@ -102,12 +100,8 @@ def test_the_picture_shows_everything_on_lines_that_fit() -> None:
 
 
 def test_a_terminal_without_signs_gets_plain_ones_and_nothing_that_moves_the_cursor() -> None:
-    bad = FleetNumbers(
-        store=STORE,
-        oldest_request=OldestRequest(id="x", agent="a\033[2J", tool="t\n", seconds=1.0),
-        workers=[],
-        rings=0,
-    )
+    hostile = OldestRequest(id="x", agent="a\033[2J", tool="t\n", seconds=1.0)
+    bad = FleetNumbers(store=msgspec.structs.replace(STORE, oldest_request=hostile), workers=[], rings=0)
     text = "\n".join(picture(Terminal(None, 80, coloured=False, glyphs=PLAIN), bad, [1.0]))  # type: ignore[arg-type]
 
     assert text.isascii() or "«" in text
@@ -123,7 +117,7 @@ def test_times_are_short(seconds: float, text: str) -> None:
 
 
 async def test_the_command_looks_once_for_people_and_for_programs(postgres: PostgresServer, tmp_path: Path) -> None:
-    url = postgres.new_database()
+    url = postgres.fleet_database()
     async with desk(url, *crew.agents) as made, worker(url, *crew.agents, name="w-1"):
         await made.start("Crew", "pay")
         await sooner_or_later(lambda: _pending(made))
@@ -184,7 +178,7 @@ def test_large_numbers_are_not_rounded_and_names_cannot_break_out_of_their_quote
         id=1, name='a"b\\c\nd', state="lost", agents=[], driving=0, capacity=1, driven=123_456_789, seconds=0, up=0,
         code="",
     )  # fmt: skip
-    found = samples(metrics_text(FleetNumbers(store=STORE, oldest_request=None, workers=[worker_named], rings=0)))
+    found = samples(metrics_text(FleetNumbers(store=STORE, workers=[worker_named], rings=0)))
 
     assert found[r'placet_worker_driven_total{worker="a\"b\\c\nd",id="1"}'] == 123_456_789
 
@@ -209,7 +203,7 @@ async def get(port: int, request: str) -> tuple[str, str]:
 
 
 async def test_a_worker_tells_its_numbers_over_http(postgres: PostgresServer, tmp_path: Path) -> None:
-    url, port = postgres.new_database(), free_port()
+    url, port = postgres.fleet_database(), free_port()
     env: dict[str, Any] = {crew.WITNESS: str(tmp_path / "witness")}
     with WorkerProcess(url, "--metrics-port", str(port), "--name", "w", **env) as process:
         await process.is_ready()
@@ -227,8 +221,8 @@ async def test_what_is_no_question_for_numbers_is_refused() -> None:
     async def numbers() -> FleetNumbers:
         return NUMBERS
 
-    port = free_port()
-    async with metrics_server("127.0.0.1", port, numbers):
+    async with metrics_server("127.0.0.1", 0, numbers) as server:
+        port = server.sockets[0].getsockname()[1]
         answers = [
             (await get(port, f"{line} HTTP/1.1\r\n\r\n"))[0].split("\r\n")[0]
             for line in ("GET /", "POST /metrics", "HEAD /metrics", "GET /metrics?x=1")
@@ -238,21 +232,15 @@ async def test_what_is_no_question_for_numbers_is_refused() -> None:
 
 
 async def test_a_store_that_is_away_is_said_to_be_away(witness: Witness, postgres: PostgresServer) -> None:
-    async with desk(postgres.new_database(), support(witness)) as made:
+    async with desk(postgres.fleet_database(), support(witness)) as made:
         store = made.store
         await rows(made, "SELECT 1")
-    port = free_port()
 
     async def numbers() -> FleetNumbers:
         return await fleet_numbers(store)
 
-    async with metrics_server("127.0.0.1", port, numbers):
+    async with metrics_server("127.0.0.1", 0, numbers) as server:
+        port = server.sockets[0].getsockname()[1]
         head, _ = await get(port, "GET /health HTTP/1.1\r\n\r\n")
 
     assert head.startswith("HTTP/1.1 503")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -28,7 +28,7 @@ def watch(url: str, folder: Path, key: bytes) -> tuple[int, str]:
 async def test_it_looks_again_and_again_until_a_key_ends_it(
     postgres: PostgresServer, tmp_path: Path, witness: Witness, key: bytes, code: int
 ) -> None:
-    url, one = postgres.new_database(), support(witness)
+    url, one = postgres.fleet_database(), support(witness)
     async with desk(url, one) as made, worker(url, one, name="night-1"):
         run = await made.start("Support", "x")
         await made.wait(run.id, until="paused", timeout=PATIENCE)

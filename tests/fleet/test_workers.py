@@ -30,7 +30,7 @@ from tests.support.postgres import PostgresServer
 
 @pytest.fixture
 def url(postgres: PostgresServer) -> str:
-    return postgres.new_database()
+    return postgres.fleet_database()
 
 
 def tool(name: str, body: Any, **options: Any) -> FunctionTool:
@@ -332,10 +332,10 @@ async def test_a_tool_that_blocks_the_loop_for_longer_than_the_lease_is_not_take
 
     async def block(_ctx: ToolContext[Any]) -> None:
         ran.append(threading.get_ident())
-        time.sleep(3.0)  # noqa: ASYNC251  # that is what is tested
+        time.sleep(4.0)  # noqa: ASYNC251  # that is what is tested
 
     one = agent("Support", [tool("block", block)], [call("block")])
-    async with desk(url, one) as made, worker(url, one, ttl=1.0):
+    async with desk(url, one) as made, worker(url, one, ttl=2.0):
         run = await made.start("Support", "x")
         ended = await made.wait(run.id, timeout=PATIENCE)
         ((takeovers,),) = await rows(made, "SELECT takeovers FROM placet_runs")
@@ -411,8 +411,9 @@ async def test_workers_are_listed_while_they_live_and_for_a_while_as_lost(url: s
 
 
 async def test_a_database_that_cannot_be_used_is_said_in_words_and_the_worker_does_not_begin(
-    url: str, tmp_path: Path
+    postgres: PostgresServer, tmp_path: Path
 ) -> None:
+    url = postgres.new_database()
     async with PostgresStore(url) as store:
         await store.query(b"CREATE TABLE procrastinate_jobs (id integer)")
     env = {crew.WITNESS: str(tmp_path / "witness")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,19 +10,12 @@ from tests.desk.scenes import Witness
 from tests.support.postgres import PostgresServer
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    yield server
-    server.close()
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'placet.db'}"
     server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_database()
+    return server.store_database()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from placet import Agent, RunResult
 from placet.mcp import MCPServerInProcess, MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
 from placet.testing import ScriptedModel, assistant_message, function_call
 from tests.mcp import shop
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOP = Path(__file__).with_name("shop.py")
@@ -119,12 +120,6 @@ def running(effects: Effects, kind: str = "http", **given: Any) -> Iterator[Shop
         yield process
     finally:
         process.close()
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def agent_with(*servers: Any, steps: list[Any] | None = None, **options: Any) -> Agent[Any]:

@@ -18,7 +18,8 @@ from placet.mcp import (
     MCPServerStreamableHttp,
     create_static_tool_filter,
 )
-from tests.mcp.scenes import DONE, Effects, agent_with, call, free_port, outputs, own_shop, running, stdio_shop, until
+from tests.mcp.scenes import DONE, Effects, agent_with, call, outputs, own_shop, running, stdio_shop, until
+from tests.support.ports import free_port
 
 KINDS = ["stdio", "http", "json", "sse"]
 

@@ -26,7 +26,7 @@ class TestPostgresStore(StoreContract):
             await store.close()
 
     async def make_store(self) -> Store:
-        self.made.append(PostgresStore(self.server.new_database()))
+        self.made.append(PostgresStore(self.server.store_database()))
         return self.made[-1]
 
 
@@ -35,7 +35,7 @@ class TestPostgresForDesks(DeskStoreContract):
 
     @pytest.fixture(autouse=True)
     def database(self, postgres: PostgresServer) -> None:
-        self.url = postgres.new_database()
+        self.url = postgres.store_database()
 
     def open_store(self, *, lease_ttl: float) -> AbstractAsyncContextManager[DeskStore]:
         return PostgresStore(self.url, lease_ttl=lease_ttl)

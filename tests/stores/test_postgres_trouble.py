@@ -14,13 +14,14 @@ from placet import events as e
 from placet.errors import StoreError
 from placet.stores import postgres as module
 from placet.stores.postgres import PostgresStore
+from placet.stores.postgres_deleting import delete, purge
 from placet.testing.desk_contracts import Driver, Story, until, within
 from tests.support.postgres import PostgresServer
 
 
 @pytest.fixture
 def url(postgres: PostgresServer) -> str:
-    return postgres.new_database()
+    return postgres.store_database()
 
 
 @pytest.fixture
@@ -159,6 +160,27 @@ async def test_a_lease_whose_answer_was_lost_is_had(store: PostgresStore, monkey
     assert cutting.lost == 1
     assert row is not None
     assert (row.is_driven, row.takeovers) == (True, 0)
+
+
+async def test_a_deletion_whose_answer_was_lost_is_told_as_done_and_written_once(store: PostgresStore) -> None:
+    stories = [Story(at=1000.0), Story(at=1000.0), Story(at=1000.0)]
+    for story in stories:
+        await story.begin(store)
+        await story.end(store)
+    one, rest = e.RunsDeleted([], "ops", 9.0), e.RunsDeleted([], "ops", 10.0, None, 4000.0)
+
+    deleted = [
+        await store.connections.do(lambda db, _, again=again: delete(db, again, stories[0].id, one))  # type: ignore[misc]
+        for again in (False, True)
+    ]
+    unknown = await store.connections.do(lambda db, _: delete(db, True, "run_x", one))
+    purged = [
+        await store.connections.do(lambda db, _, again=again: purge(db, again, 1000, rest))  # type: ignore[misc]
+        for again in (False, True)
+    ]
+
+    assert (deleted, unknown, purged) == ([True, True], False, [2, 2])
+    assert len(await store.operators_log()) == 2
 
 
 async def test_a_lease_that_nobody_waits_for_any_more_is_nobody_s(url: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.ports import DeskStore
+from placet.ports import DeskStore, RequestQuery
 from placet.stores.postgres import PostgresStore
 from placet.stores.sqlite import SQLiteStore
 from placet.testing.desk_contracts import Story
@@ -27,7 +27,7 @@ class TestSQLiteRecords(RecordStoreContract):
 class TestPostgresRecords(RecordStoreContract):
     @pytest.fixture(autouse=True)
     def _place(self, postgres: PostgresServer) -> None:
-        self.url = postgres.new_database()
+        self.url = postgres.store_database()
 
     def open_store(self) -> AbstractAsyncContextManager[DeskStore]:
         return PostgresStore(self.url)
@@ -41,7 +41,7 @@ async def test_counts_tell_runs_by_status_and_the_question_that_has_waited_longe
     if kind == "sqlite":
         store = SQLiteStore(tmp_path / "placet.db")
     else:
-        store = PostgresStore(request.getfixturevalue("postgres").new_database())
+        store = PostgresStore(request.getfixturevalue("postgres").store_database())
     async with store:
         running, first, second, ended = Story(), Story(at=500.0), Story(at=700.0), Story()
         await running.begin(store)
@@ -49,8 +49,11 @@ async def test_counts_tell_runs_by_status_and_the_question_that_has_waited_longe
         await second.ask(store, "pay")
         await ended.begin(store)
         await ended.end(store)
-        counts = await store.counts()
+        (asked, *_) = (await store.requests(RequestQuery())).rows
+        numbers = await store.numbers()
 
-    assert (counts.running, counts.waiting, counts.ended, counts.pending) == (1, 2, 1, 3)
-    assert counts.oldest_pending_at is not None
-    assert 500.0 < counts.oldest_pending_at < 510.0
+    assert (numbers.running, numbers.waiting, numbers.ended, numbers.pending) == (1, 2, 1, 3)
+    assert numbers.ended_last_minute == 0
+    assert numbers.oldest_request is not None
+    assert (numbers.oldest_request.id, numbers.oldest_request.tool) == (asked.id, "pay")
+    assert 500.0 < numbers.at - numbers.oldest_request.seconds < 510.0

@@ -35,7 +35,7 @@ from placet.desk.web.sockets import listen
 from placet.testing import function_call
 from tests.desk.scenes import Planned
 
-PATIENCE = 15.0
+PATIENCE = 40.0
 PASSWORD = "correct horse battery"
 FAST = WebSettings(requests_per_second=100_000, burst=100_000, logins_per_minute=100_000)
 """Limits that no test meets by accident."""

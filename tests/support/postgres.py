@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ SETTINGS = {
 
 
 class PostgresServer:
-    """`url(database)` names a database; `new_database()` makes an empty one."""
+    """`url(database)` names a database; `new_database()` makes an empty one, `store_database()` one with a schema."""
 
     def __init__(self, *, prefix: Sequence[str] = (), **settings: str) -> None:
         """`prefix`: what the keeper's command begins with, to run it somewhere else."""
@@ -47,6 +48,7 @@ class PostgresServer:
             [*prefix, sys.executable, __file__, *given], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._databases = 0
+        self._templates: dict[str, str] = {}
         answer = self._answer()
         if not answer.startswith("ready "):
             self.close()
@@ -62,13 +64,32 @@ class PostgresServer:
         return f"postgresql://placet@/{database}?host={self._socket_dir}"
 
     def new_database(self) -> str:
+        return self._create("template1")
+
+    def store_database(self) -> str:
+        """One in which a store was opened before: for tests of which the migrations are not what they test."""
+        return self._create(self._template("store", "tests.support.schemas:make_store"))
+
+    def fleet_database(self) -> str:
+        """The same, with the schema of a fleet."""
+        return self._create(self._template("fleet", "tests.support.schemas:make_fleet"))
+
+    def _create(self, template: str) -> str:
         import psycopg
 
         self._databases += 1
         name = f"test_{self._databases}"
         with psycopg.connect(self.url(), autocommit=True) as db:
-            db.execute(f"CREATE DATABASE {name}".encode())
+            db.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
         return self.url(name)
+
+    def _template(self, name: str, maker: str) -> str:
+        if name not in self._templates:
+            module, _, function = maker.partition(":")
+            url = self.new_database()
+            getattr(import_module(module), function)(url)
+            self._templates[name] = url.partition("?")[0].rpartition("/")[2]
+        return self._templates[name]
 
     def stop(self) -> None:
         self._tell("stop")
@@ -227,8 +248,19 @@ def main(arguments: list[str]) -> int:
     finally:
         if keeper is not None:
             keeper.stop(signal.SIGQUIT)
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
     return 0
+
+
+def _remove(folder: Path) -> None:
+    """By a process of its own: a hundred databases are many files, and nobody needs to wait for that."""
+    if os.fork() == 0:
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_WRONLY)  # whoever waits for our output to end need not wait for this
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -297,7 +297,7 @@ async def test_a_cancelled_stream_leaves_an_ended_span_that_is_no_failure_of_the
 
     agent = scripted([[call("wait_for_ever", "c1")]], wait_for_ever)
     result = Runner.run_streamed(agent, "go", run_config=traces.config())
-    await asyncio.wait_for(started.wait(), 5)
+    await asyncio.wait_for(started.wait(), 40)
 
     result.cancel()
     async for _ in result.stream_events():

@@ -24,13 +24,14 @@ placet audit head     prints a line for each log, to be kept where nobody who
 placet audit list     prints every decision, grant, hold, revocation and effect,
                       with who, when, why and the digest, oldest first: of all
                       runs and operators, of one RUN, or of «operators» (holds,
-                      and grants for all runs)
+                      grants for all runs, which runs were erased or deleted)
 placet audit erase    takes what an ended RUN said out of the store for good:
                       inputs, arguments, outputs, messages, names. Its chain
                       stays whole, and verify says who erased it and when
 
 With --head FILE, verify also finds what the chain alone cannot: a tail that
-was cut off, a log that was written anew, a run that is gone.
+was cut off, a log that was written anew, a run that is gone and that nobody
+deleted.
 """
 
 _ACTIONS = ("verify", "head", "list", "erase")
@@ -123,7 +124,7 @@ async def _verify(options: argparse.Namespace, kept: list[Head]) -> int:
                 print(msgspec.json.encode(verdict).decode())
             elif not verdict.is_whole:
                 print(f"✗ {verdict.run_id}  {verdict.verdict}: {shown(verdict.message)}")
-            elif verdict.erased is not None:
+            elif verdict.message:
                 print(f"· {verdict.run_id}  {shown(verdict.message)}")
     finally:
         await store.close()

@@ -137,6 +137,7 @@ def _tell(story: RunStory, at: float, fact: e.PlainFact) -> None:
             | e.HoldLifted()
             | e.StandingGrantMade()
             | e.RunErased()
+            | e.RunsDeleted()
         ):
             pass  # a request shows in its answer, or in what became of it; the others are bookkeeping, or of no run
         case _:

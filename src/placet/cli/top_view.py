@@ -43,7 +43,7 @@ def _cell(terminal: Terminal, name: str, count: int, style: Style | None) -> str
 
 
 def _flow(terminal: Terminal, numbers: FleetNumbers, rates: Sequence[float]) -> list[str]:
-    line = f"  {terminal.paint(f'{numbers.store.ended:,}', 'bold')} runs ended in the last minute"
+    line = f"  {terminal.paint(f'{numbers.store.ended_last_minute:,}', 'bold')} runs ended in the last minute"
     if rates:
         line += f"   {terminal.paint(f'{rates[-1]:.1f}', 'bold')} drives/s  {_chart(terminal, rates)}"
     behind = f"  {numbers.rings:,} rings not heard yet"
@@ -60,7 +60,7 @@ def _chart(terminal: Terminal, rates: Sequence[float]) -> str:
 
 def _oldest(terminal: Terminal, numbers: FleetNumbers) -> list[str]:
     heading = _heading(terminal, "questions")
-    oldest = numbers.oldest_request
+    oldest = numbers.store.oldest_request
     if oldest is None:
         return [heading, "  nobody is asked anything"]
     age = duration(oldest.seconds)

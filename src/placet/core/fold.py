@@ -159,7 +159,9 @@ def _question_escalated(run: RunFold, fact: e.QuestionEscalated) -> None:
     call.expires_at = call.at_expiry = None
 
 
-def _of_no_run(_run: RunFold, fact: e.HoldPlaced | e.HoldLifted | e.StandingGrantMade | e.RunErased) -> None:
+def _of_no_run(
+    _run: RunFold, fact: e.HoldPlaced | e.HoldLifted | e.StandingGrantMade | e.RunErased | e.RunsDeleted
+) -> None:
     raise IllegalTransition(f"{type(fact).__name__} is a fact of the operators' log, not of a run.")
 
 
@@ -539,5 +541,6 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.HoldLifted: _of_no_run,
     e.StandingGrantMade: _of_no_run,
     e.RunErased: _of_no_run,
+    e.RunsDeleted: _of_no_run,
     e.Erased: _erased,
 }

@@ -18,16 +18,18 @@ import msgspec
 
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
+from placet.checks import COUNT, FLAG, FUNCTION, NAME, NUMBER, TEXT, Kind, check, instance_of, optional, sequence_of
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.codec import Json, JsonObject, parse_arguments
+from placet.codec import JsonObject
 from placet.context import RunContextWrapper
 from placet.core.approvals import Entry
 from placet.core.deciding import facts_to_append, facts_to_revoke, not_pending
 from placet.core.fold import fold
-from placet.core.index import RequestKind, RequestRow, RequestStatus, RunStatus
+from placet.core.index import RequestRow, RequestStatus, RunStatus
 from placet.core.log import Log, read_line
 from placet.core.state import RunFold
 from placet.decisions import Grant, Word, facts_of_word, plain_answer, plain_object
+from placet.desk.views import DeskRequest, DeskRun, RunEvent, asked, shown
 from placet.errors import (
     NotPending,
     PlacetError,
@@ -61,61 +63,13 @@ from placet.runtime.toolsets import find_tools, servers_in_use
 from placet.stores.opening import open_store
 from placet.tool import Tool
 
+__all__ = ["Desk", "DeskRequest", "DeskRun", "RunEvent"]
+
 MAX_TRIES = 100
 """How often an append from outside is tried again because somebody else appended first."""
 
 
-class DeskRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A question to a person, as a desk shows it."""
-
-    id: str
-    run_id: str
-    agent: str
-    tool: str
-    arguments: JsonObject | str
-    """The exact arguments; the text itself where they are not one JSON object."""
-    digest: str
-    kind: RequestKind
-    status: RequestStatus
-    created_at: float
-    expires_at: float | None = None
-    why: str | None = None
-    decided_by: str | None = None
-    decided_at: float | None = None
-    reason: str | None = None
-    questions: dict[str, JsonObject] | None = None
-    """Of an elicitation: what the running call wants to know, by key. `respond` answers."""
-    escalated_at: float | None = None
-    """When nobody had answered in time, and the question went to others."""
-
-
-class DeskRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, as a desk shows it."""
-
-    id: str
-    agent: str
-    status: RunStatus
-    final_output: Json = None
-    created_at: float = 0.0
-    updated_at: float = 0.0
-    turn: int = 0
-    started_by: str | None = None
-    stopped: str | None = None
-    is_parked: bool = False
-    erased_at: float | None = None
-    """When what it said was erased."""
-    held: str | None = None
-    """Which hold keeps it from going on, and whose: told by `get` and `wait`, not by lists."""
-
-
-class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened in some run, in the order of the store."""
-
-    sequence: int
-    run_id: str
-    at: float
-    path: str
-    fact: AnyFact
+_RUN_ID = Kind("a text that begins with 'run_'", lambda value: isinstance(value, str) and value.startswith("run_"))
 
 
 class Desk:
@@ -139,6 +93,15 @@ class Desk:
     ) -> None:
         if not isinstance(store, str) and not hasattr(store, "wait_for_news"):
             raise UserError(f"A desk is over a store that is shared, or its URL, not over a {type(store).__name__}.")
+        check(
+            "Desk: ",
+            agents=(agents, sequence_of(Agent, "a list of agents")),
+            run=(run, FLAG),
+            max_concurrent=(max_concurrent, COUNT),
+            run_config=(run_config, optional(instance_of(RunConfig))),
+            context_factory=(context_factory, optional(FUNCTION)),
+            session_factory=(session_factory, optional(FUNCTION)),
+        )
         self.store: DeskStore = open_store(store, clock=clock) if isinstance(store, str) else store
         self._owns_store = isinstance(store, str)
         self._clock = clock
@@ -187,6 +150,13 @@ class Desk:
         `priority` is for the workers of a fleet: what is worth more is driven first. With a `run_id` of one's own
         (`run_…`), the run is begun once, however often it is asked for.
         """
+        check(
+            "",
+            agent=(agent, NAME),
+            by=(by, optional(TEXT)),
+            max_turns=(max_turns, optional(COUNT)),
+            run_id=(run_id, optional(_RUN_ID)),
+        )
         found = self._driver.agents.get(agent) or self._driver.agents.get(Agent(name=agent).address)
         if found is None:
             raise UserError(f"This desk has no agent '{agent}'. It has: {', '.join(self._driver.agents) or 'none'}.")
@@ -202,11 +172,11 @@ class Desk:
             if run_id is None:
                 raise
         await self._engine.enqueue(log.run_id)
-        return _shown(await self._row(log.run_id))
+        return shown(await self._row(log.run_id))
 
     async def get(self, run_id: str) -> DeskRun:
         row = await self._row(run_id)
-        return _shown(row, await self._held(row))
+        return shown(row, await self._held(row))
 
     async def _held(self, row: RunRow) -> str | None:
         """Why nothing in a run goes on although it could, if operators hold it back."""
@@ -218,7 +188,7 @@ class Desk:
         self, *, status: RunStatus | None = None, agent: str | None = None, cursor: str | None = None, limit: int = 50
     ) -> Page[DeskRun]:
         page = await self.store.runs(RunQuery(status=status, agent=agent, cursor=cursor, limit=limit))
-        return Page([_shown(row) for row in page.rows], page.cursor)
+        return Page([shown(row) for row in page.rows], page.cursor)
 
     async def wait(
         self,
@@ -236,9 +206,9 @@ class Desk:
                 row = await self._row(run_id)
                 rests = row.status == "waiting" and not row.is_driven and not row.has_news
                 if row.status == "ended" or (until == "paused" and (rests or (row.stopped and not row.is_driven))):
-                    return _shown(row)
+                    return shown(row)
                 if until == "paused" and not row.is_driven and (held := await self._held(row)) is not None:
-                    return _shown(row, held)
+                    return shown(row, held)
                 await self.store.wait_for_news(latest, 0.25)
 
     async def resume(self, run_id: str, *, by: str | None = None) -> None:
@@ -261,8 +231,10 @@ class Desk:
 
         await self._append(run_id, ask)
 
-    async def delete(self, run_id: str) -> bool:
-        return await self.store.delete(run_id)
+    async def delete(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
+        """Forget a run with its log and its questions; the operators' log says who did it, when and why, and where the
+        run's log stood. False: there is none. RunConflict while somebody drives it."""
+        return await self.store.delete(run_id, by=by, at=self._now(), reason=reason)
 
     async def erase(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
         """Take what an ended run said out of the store for good: inputs, arguments, outputs, messages, names.
@@ -272,10 +244,11 @@ class Desk:
         """
         return await self.store.erase(run_id, by=by, at=self._now(), reason=reason)
 
-    async def purge(self, ended_before: float) -> int:
-        """Forget runs that ended before that time; how many."""
+    async def purge(self, ended_before: float, *, by: str | None = None, reason: str | None = None) -> int:
+        """Forget runs that ended before that time; how many. The operators' log says which, as for `delete`."""
+        check("", ended_before=(ended_before, NUMBER))
         forgotten = 0
-        while found := await self.store.purge(ended_before):
+        while found := await self.store.purge(ended_before, by=by, at=self._now(), reason=reason):
             forgotten += found
         return forgotten
 
@@ -309,10 +282,10 @@ class Desk:
             status=status, run_id=run_id, agent=agent, tool=tool, cursor=cursor, limit=limit, newest_first=newest_first
         )
         page = await self.store.requests(query)
-        return Page([_asked(row) for row in page.rows], page.cursor)
+        return Page([asked(row) for row in page.rows], page.cursor)
 
     async def request(self, request_id: str) -> DeskRequest:
-        return _asked(await self._request_row(request_id))
+        return asked(await self._request_row(request_id))
 
     async def decide(
         self,
@@ -602,42 +575,3 @@ class Desk:
 def _refuse_if_over(grants: Sequence[GrantMade], now: float) -> None:
     if any(grant.until is not None and grant.until <= now for grant in grants):
         raise UserError("The time of this standing decision is over already: it would never decide anything.")
-
-
-def _shown(row: RunRow, held: str | None = None) -> DeskRun:
-    return DeskRun(
-        id=row.id,
-        agent=row.agent,
-        status=row.status,
-        final_output=row.final_output,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        turn=row.turn,
-        started_by=row.started_by,
-        stopped=row.stopped,
-        is_parked=row.is_parked,
-        erased_at=row.erased_at,
-        held=held,
-    )
-
-
-def _asked(row: RequestRow) -> DeskRequest:
-    arguments = parse_arguments(row.arguments)
-    return DeskRequest(
-        id=row.id,
-        run_id=row.run_id,
-        agent=row.agent,
-        tool=row.tool,
-        arguments=row.arguments if arguments is None else arguments,
-        digest=row.digest,
-        kind=row.kind,
-        status=row.status,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        why=row.why,
-        decided_by=row.decided_by,
-        decided_at=row.decided_at,
-        reason=row.reason,
-        questions=row.questions,
-        escalated_at=row.escalated_at,
-    )

@@ -18,7 +18,7 @@ from placet.core.log import Log, read_lines
 from placet.core.snapshot import dump, is_between_turns
 from placet.core.state import RunFold
 from placet.errors import PlacetError, UserError
-from placet.events import Erased, RunErased
+from placet.events import AnyFact, Erased, RunErased, RunsDeleted
 from placet.ports import OPERATORS, DeskStore, RunQuery
 
 
@@ -33,16 +33,30 @@ class Head(msgspec.Struct, frozen=True):
         return f"{self.run_id} {self.length} {self.digest}"
 
 
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operators' log says about a run that is gone."""
+
+    by: str | None
+    at: float
+    reason: str | None
+    length: int
+    head: str
+    """Where the run's log stood."""
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
-    verdict: Literal["whole", "altered", "unreadable", "cut", "rewritten", "missing", "restored"]
+    verdict: Literal["whole", "deleted", "altered", "unreadable", "cut", "rewritten", "missing", "restored"]
     message: str = ""
     erased: RunErased | None = None
     """Who erased what the run said, when and why: its chain is whole without it."""
+    deleted: Deletion | None = None
+    """Who deleted the run, when and why."""
 
     @property
     def is_whole(self) -> bool:
-        return self.verdict == "whole"
+        """Nothing is wrong: the log is what it was, or was deleted by somebody who said so."""
+        return self.verdict in ("whole", "deleted")
 
 
 def parse_heads(text: str) -> list[Head]:
@@ -74,33 +88,82 @@ async def verify(store: DeskStore, kept: Iterable[Head] = ()) -> AsyncIterator[V
     by_run: dict[str, list[Head]] = {}
     for head in kept:
         by_run.setdefault(head.run_id, []).append(head)
-    of_operators, erasures = await _operators(store, by_run.pop(OPERATORS, []))
+    of_operators, told = await _operators(store, by_run.pop(OPERATORS, []))
     if of_operators is not None:
         yield of_operators
     async for run_id in run_ids(store):
-        yield await _verdict(store, run_id, by_run.pop(run_id, []), erasures.get(run_id))
-    for run_id in by_run:
-        yield Verdict(run_id=run_id, verdict="missing", message="a head of it was kept, and the run is gone")
+        yield await _verdict(store, run_id, by_run.pop(run_id, []), told)
+    for run_id, heads_of_it in by_run.items():
+        yield _verdict_on_gone(run_id, heads_of_it, told.deletions.get(run_id))
 
 
-async def _operators(store: DeskStore, kept: list[Head]) -> tuple[Verdict | None, dict[str, RunErased]]:
+class _Told(msgspec.Struct, frozen=True):
+    """What the operators' log says about runs."""
+
+    erasures: dict[str, RunErased]
+    deletions: dict[str, Deletion]
+    """The last one of each run."""
+
+
+async def _operators(store: DeskStore, kept: list[Head]) -> tuple[Verdict | None, _Told]:
     """The verdict on the operators' log (None: there is none, and nothing says that there was), and what it says was
-    erased."""
+    erased and deleted. What an altered log says is not believed."""
     try:
         log = await store.operators_log()
         facts = [fact for record in read_lines(log.lines) for fact in record.facts]
         verdict = _verdict_on(log, kept) if len(log) or kept else None
     except PlacetError as error:
-        return Verdict(run_id=OPERATORS, verdict="unreadable", message=str(error)), {}
-    return verdict, {fact.run: fact for fact in facts if isinstance(fact, RunErased)}
+        return Verdict(run_id=OPERATORS, verdict="unreadable", message=str(error)), _Told({}, {})
+    told = _Told({fact.run: fact for fact in facts if isinstance(fact, RunErased)}, _deletions(facts))
+    if verdict is None or not verdict.is_whole:
+        return verdict, _Told(told.erasures, {})
+    return msgspec.structs.replace(verdict, message=_spoken_count(len(told.deletions))), told
 
 
-async def _verdict(store: DeskStore, run_id: str, kept: list[Head], erasure: RunErased | None) -> Verdict:
+def _deletions(facts: Iterable[AnyFact]) -> dict[str, Deletion]:
+    return {
+        each.run: Deletion(by=fact.by, at=fact.at, reason=fact.reason, length=each.length, head=each.head)
+        for fact in facts
+        if isinstance(fact, RunsDeleted)
+        for each in fact.runs
+    }
+
+
+def _spoken_count(deleted: int) -> str:
+    return "" if not deleted else f"it tells of {deleted} deleted {'run' if deleted == 1 else 'runs'}"
+
+
+def _verdict_on_gone(run_id: str, kept: list[Head], deletion: Deletion | None) -> Verdict:
+    """A run that is not in the store, and of which heads were kept."""
+    if deletion is None:
+        message = "a head of it was kept, the run is gone, and the operators' log knows of no deletion"
+        return Verdict(run_id=run_id, verdict="missing", message=message)
+    by_whom = _by_whom("deleted", deletion.by, deletion.at)
+    longest = max(kept, key=lambda head: head.length)
+    if longest.length > deletion.length:
+        message = f"it had {longest.length} lines, and {deletion.length} when it was {by_whom}"
+        return Verdict(run_id=run_id, verdict="cut", message=message, deleted=deletion)
+    if any(head.length == deletion.length and head.digest != deletion.head for head in kept):
+        message = f"it is not the log that was {by_whom}"
+        return Verdict(run_id=run_id, verdict="rewritten", message=message, deleted=deletion)
+    return Verdict(run_id=run_id, verdict="deleted", message=by_whom, deleted=deletion)
+
+
+async def _verdict(store: DeskStore, run_id: str, kept: list[Head], told: _Told) -> Verdict:
     try:
         stored = await store.load(run_id)
         log = stored.log if stored is not None else None
         if log is None:
             return Verdict(run_id=run_id, verdict="unreadable", message="its log is not there")
+        deletion, erasure = told.deletions.get(run_id), told.erasures.get(run_id)
+        if deletion is not None:
+            if _is_back(log, deletion):
+                message = f"{_by_whom('deleted', deletion.by, deletion.at)}, and is back: was a backup restored, or a "
+                message += "state that somebody kept resumed? Delete it again"
+                return Verdict(run_id=run_id, verdict="restored", message=message, deleted=deletion)
+            # another run has begun under its id: what was kept of the first one is settled by the deletion
+            kept = [head for head in kept if (head.length, head.digest) != (deletion.length, deletion.head)]
+            erasure = erasure if erasure is not None and erasure.at > deletion.at else None
         verdict = _verdict_on(log, kept)
         if verdict.is_whole and not await _cache_fits(store, log):
             message = "its cached fold is not what its log gives: delete it from placet_folds, and it is made anew"
@@ -131,15 +194,21 @@ def _with_erasure(verdict: Verdict, log: Log, erasure: RunErased | None) -> Verd
         return Verdict(run_id=log.run_id, verdict="altered", message=message)
     if (erasure.length, erasure.head) != (len(log), log.head.hex()):
         return Verdict(run_id=log.run_id, verdict="rewritten", message="it is not the log that was erased")
-    message = f"erased by {erasure.by or 'somebody unnamed'} at {_when(erasure.at)}"
+    message = _by_whom("erased", erasure.by, erasure.at)
     if not is_erased:
         message += ", and its data is back: was a backup restored? Erase it again"
         return Verdict(run_id=log.run_id, verdict="restored", message=message, erased=erasure)
     return Verdict(run_id=log.run_id, verdict="whole", message=message, erased=erasure)
 
 
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+def _is_back(log: Log, deletion: Deletion) -> bool:
+    """Whether this is the log that was deleted, perhaps gone on with."""
+    return len(log) >= deletion.length and head_at(log, deletion.length).hex() == deletion.head
+
+
+def _by_whom(what: str, by: str | None, at: float) -> str:
+    when = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{what} by {by or 'somebody unnamed'} at {when}"
 
 
 def _verdict_on(log: Log, kept: list[Head]) -> Verdict:

@@ -32,9 +32,9 @@ def _lines(numbers: FleetNumbers) -> Iterator[str]:
     yield from _gauge("placet_runs_running", "Runs that have not ended and do not wait for people.", store.running)
     yield from _gauge("placet_runs_stopped", "Of these, those that an error stopped.", store.stopped)
     yield from _gauge("placet_runs_parked", "Runs that took too many drivers down.", store.parked)
-    yield from _gauge("placet_runs_ended_last_minute", "Runs that ended in the last minute.", store.ended)
+    yield from _gauge("placet_runs_ended_last_minute", "Runs that ended in the last minute.", store.ended_last_minute)
     yield from _gauge("placet_requests_pending", "Questions that wait for people.", store.pending)
-    oldest = numbers.oldest_request.seconds if numbers.oldest_request is not None else 0.0
+    oldest = store.oldest_request.seconds if store.oldest_request is not None else 0.0
     yield from _gauge("placet_requests_oldest_seconds", "How long the oldest of them has waited.", oldest)
     yield from _gauge("placet_rings_waiting", "Rings that no worker has heard yet.", numbers.rings)
     yield from _workers(numbers)

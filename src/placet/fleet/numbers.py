@@ -1,20 +1,11 @@
-"""The numbers of a fleet at one moment: what its store holds, who works, what has waited longest."""
+"""The numbers of a fleet at one moment: what its store holds, and who works."""
 
 from __future__ import annotations
 
 import msgspec
 
-from placet.ports import DeskStore, RequestQuery, StoreNumbers
+from placet.ports import DeskStore, StoreNumbers
 from placet.stores.sqlite import SQLiteStore
-
-
-class OldestRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What has waited longest for a person. Its arguments are not shown."""
-
-    id: str
-    agent: str
-    tool: str
-    seconds: float
 
 
 class WorkerNumbers(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +31,6 @@ class FleetNumbers(msgspec.Struct, frozen=True, kw_only=True):
     """What `placet top` shows and Prometheus is told."""
 
     store: StoreNumbers
-    oldest_request: OldestRequest | None
     workers: list[WorkerNumbers]
     rings: int
     """Rings that no worker has heard yet."""
@@ -56,15 +46,7 @@ async def fleet_numbers(store: DeskStore) -> FleetNumbers:
     """Of any store; one without workers of its own has none to show."""
     numbers = await store.numbers()
     workers, rings = await _workers_and_rings(store)
-    return FleetNumbers(store=numbers, oldest_request=await _oldest(store, numbers.at), workers=workers, rings=rings)
-
-
-async def _oldest(store: DeskStore, now: float) -> OldestRequest | None:
-    page = await store.requests(RequestQuery(limit=1))
-    if not page.rows:
-        return None
-    row = page.rows[0]
-    return OldestRequest(id=row.id, agent=row.agent, tool=row.tool, seconds=max(0.0, now - row.created_at))
+    return FleetNumbers(store=numbers, workers=workers, rings=rings)
 
 
 async def _workers_and_rings(store: DeskStore) -> tuple[list[WorkerNumbers], int]:

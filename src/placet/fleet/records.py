@@ -33,6 +33,7 @@ What: TypeAlias = Literal[
     "in doubt",
     "cancel asked",
     "run erased",
+    "run deleted",
 ]
 
 _VERDICTS: dict[e.Verdict, What] = {
@@ -179,10 +180,18 @@ class _Reader:
                 yield self._entry(fact.at, "hold placed", f"{fact.kind} {fact.name}", fact.by, fact.reason)
             case e.RunErased():
                 yield self._entry(fact.at, "run erased", fact.run, fact.by, fact.reason, fact.head)
+            case e.RunsDeleted():
+                yield from self._of_deleted(fact)
             case e.HoldLifted():
                 yield self._entry(fact.at, "hold lifted", f"{fact.kind} {fact.name}", fact.by, fact.reason)
             case _:
                 pass
+
+    def _of_deleted(self, fact: e.RunsDeleted) -> Iterator[Entry]:
+        for each in fact.runs:
+            lines = "1 line" if each.length == 1 else f"{each.length} lines"
+            detail = lines if fact.ended_before is None else f"{lines}, in a purge"
+            yield self._entry(fact.at, "run deleted", each.run, fact.by, fact.reason, each.head, detail)
 
     def _learn(self, path: str, fact: e.ResponseReceived) -> None:
         turn = self._turns[path] = self._turns.get(path, 0) + 1

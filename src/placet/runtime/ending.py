@@ -10,8 +10,9 @@ from placet.core.state import Call
 from placet.errors import MaxTurnsExceeded, PlacetError, StoreError, UserError
 from placet.events import RunCancelled, RunEnded, RunStopped, TurnJudged
 from placet.items import final_text
+from placet.runtime import error_handlers
 from placet.runtime.execute import close_calls
-from placet.runtime.frame import Frame, RunErrorHandlerInput, awaited
+from placet.runtime.frame import Frame, awaited
 from placet.runtime.guarding import judge_output
 from placet.runtime.model_call import ask_model
 from placet.runtime.output import parse_final
@@ -86,18 +87,8 @@ async def end_run(frame: Frame, output: Json) -> None:
 
 
 async def end_by_handler(frame: Frame, error: MaxTurnsExceeded) -> bool:
-    """Whether the caller's handler turned the error into a final output."""
-    handler = frame.error_handlers.get("max_turns")
-    if handler is None or error.path != frame.path:
-        return False
-    await frame.journal.commit()
-    result = await awaited(handler(RunErrorHandlerInput(error, frame.context, list(frame.run.history))))
-    if result is None:
-        return False
-    await write_session(frame)
-    frame.note(RunEnded(_plain_final(result.final_output)))
-    await frame.journal.commit()
-    return True
+    """Whether the caller's handler turned the lack of turns, which is this run's own, into a final output."""
+    return error.path == frame.path and await error_handlers.end_by_handler(frame, error, "max_turns")
 
 
 CANCELLED = "This call was not carried out: the run was cancelled."

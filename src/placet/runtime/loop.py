@@ -77,8 +77,7 @@ async def take(step: Step, frame: Frame) -> bool:
             frame.was_left = True
             return True
         case AdvanceCalls(runnable, concludable):
-            if concludable:
-                await conclude_calls(frame, concludable)
+            await conclude_calls(frame, concludable)
             await start_calls(frame, runnable)
         case AwaitBodies():
             await await_bodies(frame)

@@ -39,6 +39,7 @@ from placet.model_settings import ModelSettings
 from placet.ports import Model, ModelRequest, RawEvent, Reconciled, ToolSpec
 from placet.run_config import CallModelData, ModelInputData
 from placet.run_state import as_input
+from placet.runtime.error_handlers import end_by_handler, kind_of
 from placet.runtime.frame import Frame, awaited
 from placet.runtime.guarding import InputTripped, Judging, start_judging_input, unless_tripped
 from placet.runtime.handing_over import output_labels, paired
@@ -232,7 +233,11 @@ async def _receive(frame: Frame, response: ModelResponse) -> None:
         cost: object = getattr(response, "usage", None)
         usage = cost if isinstance(cost, Usage) and _is_countable(cost) else None
         frame.note(ResponseUnusable(_response_id(response), problem, usage, _request_id(response)))
-        raise _useless(output, problem)
+        error = _useless(output, problem)
+        kind = kind_of(error, is_final=final_text(output) is not None and not any(map(is_call, output)))
+        if kind is not None and await end_by_handler(frame, error, kind):
+            return
+        raise error
     frame.note(ResponseReceived(_response_id(response), output, response.usage, _request_id(response)))
     all_hooks = frame.all_hooks
     if all_hooks:

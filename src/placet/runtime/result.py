@@ -154,9 +154,16 @@ class RunResultStreaming(RunResult):
         if self.is_complete and self._log.lines:
             return super().to_state()
         if not self._log.lines:
-            raise UserError("The run has not begun yet: iterate over stream_events() first.")
+            raise self._why_there_is_no_state()
         log = self._log.copy()
         return RunState.of_run(self._graph, log, fold_log(log), self.context_wrapper.context, self._clock)
+
+    def _why_there_is_no_state(self) -> UserError:
+        if not self.is_complete:
+            return UserError("The run has not begun yet: iterate over stream_events() first.")
+        error = self._task.exception() if self._task is not None and not self._task.cancelled() else None
+        why = f"ended before it began: {error}" if error is not None else "was cancelled before it began"
+        return UserError(f"The run {why}. Nothing has happened: run its input, or the state that it was given, again.")
 
     def cancel(self, mode: Literal["immediate", "after_turn"] = "immediate") -> None:
         """Stop at once (a body that runs is then in doubt), or when the turn is over.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
@@ -12,6 +11,7 @@ import msgspec
 
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
+from placet.checks import FLAG, check, having, optional
 from placet.codec import JsonObject
 from placet.context import RunContextWrapper
 from placet.core.fold import as_items
@@ -34,16 +34,19 @@ from placet.run_state import (
     pending_item,
 )
 from placet.runtime.defaults import default_store
+from placet.runtime.error_handlers import RunErrorHandlers, check_handlers
 from placet.runtime.execute import supersede_calls
-from placet.runtime.frame import ErrorHandlers, Frame
+from placet.runtime.frame import Frame
 from placet.runtime.guarding import judge_added_input
 from placet.runtime.handing_over import check_handoffs, paired
 from placet.runtime.journal import Journal, fold_log
 from placet.runtime.loop import drive_safely
 from placet.runtime.result import RunResult, RunResultStreaming, result_of
 from placet.runtime.resume import begin, ended_run, new_words, resume
+from placet.runtime.session_turns import SessionTurn
 from placet.runtime.session_writing import read_session
 from placet.runtime.stream import Feed
+from placet.runtime.tenure import Driver, Tenure
 from placet.runtime.toolsets import servers_in_use
 from placet.runtime.watching import Watch
 
@@ -56,6 +59,9 @@ class _Unset:
 
 
 UNSET = _Unset()
+_DEFAULT_CONFIG = RunConfig()
+_MAYBE_HOOKS = optional(having("on_agent_start", "an object with the methods of RunHooks"))
+_MAYBE_FLAG = optional(FLAG)
 
 
 class RunOptions(TypedDict, total=False):
@@ -67,8 +73,8 @@ class RunOptions(TypedDict, total=False):
     """How often a model may be asked; None: without limit. Given at resumption, it replaces the stored limit."""
     hooks: RunHooks[Any] | None
     run_config: RunConfig | None
-    error_handlers: ErrorHandlers | None
-    """What to answer instead of raising: `{"max_turns": handler}`."""
+    error_handlers: RunErrorHandlers | None
+    """What to answer instead of raising: by `max_turns`, `model_refusal`, `invalid_final_output`."""
     session: Session | None
     """A conversation that outlives the run: read at its start, written turn by turn."""
     previous_response_id: str | None
@@ -98,7 +104,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     auto_previous_response_id: bool = False
     resend: bool | None = None
     session: Session | None = None
-    error_handlers: ErrorHandlers | None = None
+    error_handlers: RunErrorHandlers | None = None
     save_context: Callable[[Any], JsonObject | None] | None = None
     """How the user's context is written down when the drive ends, for whoever drives the run next."""
     should_leave: Callable[[], bool] | None = None
@@ -152,9 +158,11 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
     if session is not None and not isinstance(session.session_id, str):
         raise UserError(f"A session's session_id is a text, not {session.session_id!r}.")
     if store is not None and not hasattr(store, "append"):
-        raise UserError(f"store is an object with the methods of placet.Store, not a {type(store).__name__}.")
+        hint = " Open it with placet.stores.opening.open_store(url)." if isinstance(store, str) else ""
+        raise UserError(f"store is an object with the methods of placet.Store, not a {type(store).__name__}.{hint}")
     if "max_turns" in options:
         check_turns(options["max_turns"])
+    _check_options(given, options)
     unknown = set(options) - set(RunOptions.__annotations__)
     if unknown:
         raise TypeError(f"Runner.run got an unexpected keyword argument '{unknown.pop()}'")
@@ -164,7 +172,7 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
         context=options.get("context"),
         max_turns=options.get("max_turns", UNSET),
         hooks=options.get("hooks"),
-        config=config or RunConfig(),
+        config=config or _DEFAULT_CONFIG,
         conversation_id=options.get("conversation_id"),
         previous_response_id=options.get("previous_response_id"),
         auto_previous_response_id=options.get("auto_previous_response_id", False),
@@ -175,6 +183,19 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
     )
 
 
+def _check_options(given: Input, options: RunOptions) -> None:
+    resend = options.get("resend")
+    check(
+        "",
+        hooks=(options.get("hooks"), _MAYBE_HOOKS),
+        auto_previous_response_id=(options.get("auto_previous_response_id", False), FLAG),
+        resend=(resend, _MAYBE_FLAG),
+    )
+    if resend is not None and not isinstance(given, RunState):
+        raise UserError("resend=… settles a request of a run that is gone on with: a new run has none. Leave it out.")
+    check_handlers(options.get("error_handlers"))
+
+
 async def _stream(order: Order, result: RunResultStreaming) -> None:
     try:
         await carry_out(order, result)
@@ -183,21 +204,31 @@ async def _stream(order: Order, result: RunResultStreaming) -> None:
 
 
 async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunResult:
-    """Take the run, drive it, give it back. Whatever ends the drive carries the run's state."""
+    """Take the session, if there is one, and the run, drive it, give them back."""
+    if order.session is None:
+        return await _carry_out(order, streaming, None)
+    is_new = not isinstance(order.input, RunState)
+    waits = is_new and order.config.on_pending != "error"
+    async with SessionTurn(order.store, order.session, is_new=is_new, waits=waits) as turn:
+        waiting = await order.store.waiting_on(order.session.session_id) if is_new else None
+        return await _carry_out(order if waiting is None else await _behind_waiting(order, waiting), streaming, turn)
+
+
+async def _carry_out(order: Order, streaming: RunResultStreaming | None, turn: SessionTurn | None) -> RunResult:
+    """Whatever ends the drive carries the run's state."""
     state = order.input if isinstance(order.input, RunState) else None
-    if state is None and order.session is not None:
-        waiting = await order.store.waiting_on(order.session.session_id)
-        if waiting is not None:
-            return await carry_out(await _behind_waiting(order, waiting), streaming)
     log = new_log() if state is None else state._log
-    driver = _Driver()
+    driver = Driver()
     lease = await order.store.lease(log.run_id, driver)
-    tenure = _Tenure(order.store, lease)
+    tenure = Tenure(order.store, lease)
     try:
         stored = await _stored(order, log) if state is not None else None
         if state is not None and stored is not None and (ended := ended_run(stored, state)) is not None:
             return _recorded(order, state, stored, ended, streaming)
         journal = await _journal(order, lease, log, stored, state)
+        if turn is not None:
+            await turn.follow()
+        _check_resend(order, journal.run)
         frame = _frame(order, journal, state)
         if streaming is not None:
             _connect(streaming, frame)
@@ -229,7 +260,7 @@ async def _stored(order: Order, log: Log) -> StoredRun | None:
 
 
 async def _driven(
-    frame: Frame, order: Order, tenure: _Tenure, streaming: RunResultStreaming | None, *, is_new: bool
+    frame: Frame, order: Order, tenure: Tenure, streaming: RunResultStreaming | None, *, is_new: bool
 ) -> RunResult:
     _begin_watching(frame)
     error: BaseException | None = None
@@ -253,49 +284,11 @@ async def _driven(
             streaming.adopt(result_of(frame))
 
 
-class _Tenure:
-    """The time in which this drive has the lease. It ends once, whatever happens, cancelled or not."""
-
-    def __init__(self, store: Store, lease: Lease) -> None:
-        self._store = store
-        self._lease: Lease | None = lease
-
-    async def end_at(self, length: int) -> bool:
-        """Whether the run could be given back here; not if the log has grown. Cancelled in between, `end` gives it
-        back."""
-        assert self._lease is not None
-        if not await self._store.release(self._lease, length):
-            return False
-        self._lease = None
-        return True
-
-    async def end(self) -> None:
-        if self._lease is None:
-            return
-        lease, self._lease = self._lease, None
-        releasing = asyncio.ensure_future(self._store.release(lease, sys.maxsize))
-        releasing.add_done_callback(_heard)
-        with contextlib.suppress(asyncio.CancelledError):  # the release goes on; the error in flight is the one to tell
-            await asyncio.shield(releasing)
-
-
-def _heard(releasing: asyncio.Future[bool]) -> None:
-    """A release that fails when nobody waits for it any more: the lease ends by itself, asyncio need not complain."""
-    if not releasing.cancelled():
-        releasing.exception()
-
-
 async def _save_context(frame: Frame, order: Order) -> None:
     value = order.save_context(frame.context.context) if order.save_context is not None else None
     if value is not None and value != frame.run.context and not frame.run.has_ended:
         frame.note(ContextSaved(value))
         await frame.journal.commit()
-
-
-class _Driver:
-    """Stands for this drive: while it lives, the lease does."""
-
-    __slots__ = ("__weakref__",)
 
 
 async def _journal(
@@ -371,6 +364,15 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
     frame.should_leave = order.should_leave
     check_handoffs(frame)
     return frame
+
+
+def _check_resend(order: Order, run: RunFold) -> None:
+    """A word about a request that nobody asked about would settle the next one that is lost, unseen."""
+    if order.resend is not None and not (run.delivery == "conversation" and run.request != "none"):
+        raise UserError(
+            "resend=… says what became of a request whose fate nobody knows (DeliveryUnknown), and this run has none: "
+            "resume it without."
+        )
 
 
 def _check_session(order: Order, run: RunFold) -> None:

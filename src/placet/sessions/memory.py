@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
+from placet.checks import TEXT, check
 from placet.codec import JsonObject
 
 
@@ -12,6 +13,7 @@ class InMemorySession:
     """A conversation that lives as long as this object."""
 
     def __init__(self, session_id: str) -> None:
+        check("InMemorySession: ", session_id=(session_id, TEXT))
         self.session_id = session_id
         self._items: list[JsonObject] = []
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from placet.checks import TEXT, check
 from placet.codec import JsonObject, encode
 from placet.errors import StoreError
 
@@ -30,6 +31,7 @@ class SQLiteSession:
     """`SQLiteSession("user-7", "chats.db")`; without a file it lives as long as the object."""
 
     def __init__(self, session_id: str, db_path: str | Path = ":memory:") -> None:
+        check("SQLiteSession: ", session_id=(session_id, TEXT))
         self.session_id = session_id
         self._lock = threading.Lock()
         # One connection, used under the lock: an in-memory database would be lost with its connection.

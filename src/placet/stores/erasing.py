@@ -1,4 +1,4 @@
-"""Erasing, in the words of every store on SQL: who may be erased, and what is left of rows that said too much."""
+"""Erasing and deleting, in the words of every store on SQL: who may be erased, and what is left of what is gone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from placet.core.index import RequestRow
 from placet.errors import UserError
-from placet.events import RunErased
+from placet.events import DeletedRun, RunErased, RunsDeleted
 from placet.stores.rows import Closing, read_closing, read_request, text_of
 
 ERASED = "(erased)"
@@ -23,6 +23,10 @@ def check_status_to_erase(run_id: str, status: str | None) -> None:
 
 def with_place(wanted: RunErased, length: int, head: bytes) -> RunErased:
     return msgspec.structs.replace(wanted, length=length, head=head.hex())
+
+
+def deleted(wanted: RunsDeleted, gone: list[DeletedRun]) -> RunsDeleted:
+    return msgspec.structs.replace(wanted, runs=gone)
 
 
 def request_erased(data: str) -> str:

@@ -12,6 +12,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from placet.checks import COUNT, WHOLE, check
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import PositionConflict, RunConflict
@@ -31,6 +32,13 @@ class MemoryStore:
         max_ended: int = 10_000,
         max_ended_logs: int = 100,
     ) -> None:
+        check(
+            "MemoryStore: ",
+            max_waiting=(max_waiting, COUNT),
+            max_bytes=(max_bytes, COUNT),
+            max_ended=(max_ended, WHOLE),
+            max_ended_logs=(max_ended_logs, WHOLE),
+        )
         self._lock = threading.Lock()
         self._waiting: OrderedDict[str, Log] = OrderedDict()
         self._ended: OrderedDict[str, StoredRun] = OrderedDict()

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from placet.checks import FLAG, SECONDS, check
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.errors import UserError
 from placet.stores.leases import DEFAULT_TTL
@@ -26,6 +27,7 @@ def open_store(
     """
     if not isinstance(url, str):
         raise UserError(f"A store is named by the text of a URL, not by a {type(url).__name__}. There are: {_KNOWN}.")
+    check("open_store: ", lease_ttl=(lease_ttl, SECONDS), listen=(listen, FLAG))
     scheme, separator, rest = url.partition("://")
     match scheme if separator else "":
         case "sqlite":

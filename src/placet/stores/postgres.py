@@ -25,8 +25,17 @@ from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
-from placet.events import AnyFact, GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased, StandingGrantMade
-from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun, StoreNumbers
+from placet.events import (
+    AnyFact,
+    GrantMade,
+    GrantRevoked,
+    HoldKind,
+    HoldLifted,
+    RunErased,
+    RunsDeleted,
+    StandingGrantMade,
+)
+from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
 from placet.stores.caching import SHORT, CachedFold, fold_version, recent_log, without_cache
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
@@ -34,6 +43,7 @@ from placet.stores.news import Bell
 from placet.stores.operators import placed, whole_log
 from placet.stores.ownership import driven_by, new_owner, pause_after_giving_up, taken_over
 from placet.stores.postgres_connections import SQL, TEXTS, Connection, Connections, connect, connection_options
+from placet.stores.postgres_deleting import delete, purge
 from placet.stores.postgres_erasing import erase
 from placet.stores.postgres_operators import audited, write_grants
 from placet.stores.postgres_records import PostgresRecords
@@ -47,7 +57,6 @@ from placet.stores.rows import (
     closing_text,
     page_of,
     read_grant,
-    read_numbers,
     read_request,
     read_run,
     text_of,
@@ -338,10 +347,6 @@ class PostgresStore(PostgresRecords):
     async def runnable(self, now: float, limit: int) -> list[str]:
         return [run_id for (run_id,) in await self._rows("runnable", {"now": now, "limit": limit})]
 
-    async def numbers(self) -> StoreNumbers:
-        (row,) = await self._rows("numbers")
-        return read_numbers(row)
-
     async def park(self, run_id: str, *, parked: bool) -> None:
         await self._rows("park", {"id": run_id, "parked": parked})
 
@@ -378,18 +383,23 @@ class PostgresStore(PostgresRecords):
         wanted = RunErased(run_id, by, self._clock.now() if at is None else at, reason, 0, "")
         return await self._open().connections.do(lambda db, tried: erase(db, tried, wanted))
 
-    async def delete(self, run_id: str) -> bool:
-        row = await self._row("delete", {"run_id": run_id})
-        assert row is not None, "the function always answers"
-        outcome, holder = row
-        if outcome == "driven":
-            raise driven_by(run_id, holder)
-        return bool(outcome == "gone")
+    async def delete(
+        self, run_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        wanted = RunsDeleted([], by, self._clock.now() if at is None else at, reason)
+        return await self._open().connections.do(lambda db, tried: delete(db, tried, run_id, wanted))
 
-    async def purge(self, ended_before: float, limit: int = 1000) -> int:
-        gone = await self._rows("purge", {"before": ended_before, "limit": limit})
-        await self._rows("delete_unbegun")
-        return len(gone)
+    async def purge(
+        self,
+        ended_before: float,
+        limit: int = 1000,
+        *,
+        by: str | None = None,
+        at: float | None = None,
+        reason: str | None = None,
+    ) -> int:
+        wanted = RunsDeleted([], by, self._clock.now() if at is None else at, reason, ended_before)
+        return await self._open().connections.do(lambda db, tried: purge(db, tried, limit, wanted))
 
 
 class _Opened:

@@ -15,7 +15,7 @@ async def audited(db: Connection, tried: bool, at: float, fact: AnyFact, act: Ca
     async with db.transaction():
         log = await lock(db)
         line = log.next_line(at, [fact])
-        if tried and await _was_written(db, line):  # the answer to the first try was lost
+        if tried and await last_line(db) == line.text:  # the answer to the first try was lost
             return True
         if not await act():
             return False
@@ -45,6 +45,6 @@ async def write_grants(db: Connection, run_id: str, at: float, facts: Sequence[G
         await write(db, log, log.next_line(at, news))
 
 
-async def _was_written(db: Connection, line: Line) -> bool:
-    last = await (await db.execute(SQL["operators_last"], binary=True)).fetchone()
-    return last is not None and bool(last[0] == line.text)
+async def last_line(db: Connection) -> bytes | None:
+    row = await (await db.execute(SQL["operators_last"], binary=True)).fetchone()
+    return bytes(row[0]) if row is not None else None

@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from placet.ports import Counts, Record
+from placet.ports import Record, StoreNumbers
 from placet.stores.postgres_connections import TEXTS
-from placet.stores.sqlite_records import read_counts, read_record
+from placet.stores.rows import read_numbers
+from placet.stores.sqlite_records import read_record
 
 Row = tuple[Any, ...]  # Any: what the columns hold
 
@@ -47,9 +48,9 @@ class PostgresRecords(ABC):
     async def expire_records(self, limit: int = 1000) -> int:
         return len(await self._rows("expire_records", {"limit": limit}))
 
-    async def counts(self) -> Counts:
-        (row,) = await self._rows("counts")
-        return read_counts(row)
+    async def numbers(self) -> StoreNumbers:
+        (row,) = await self._rows("numbers")
+        return read_numbers(row)
 
 
 def _columns(record: Record) -> dict[str, object]:

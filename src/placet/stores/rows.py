@@ -12,7 +12,7 @@ from placet.codec import encode
 from placet.core.index import Closed, RequestRow, RequestStatus, RunStatus
 from placet.errors import StoreError, UserError
 from placet.events import Fact, GrantMade
-from placet.ports import Page, RunRow, StoreNumbers
+from placet.ports import OldestRequest, Page, RunRow, StoreNumbers
 
 R = TypeVar("R")
 V = TypeVar("V")
@@ -128,8 +128,17 @@ def read_run(columns: RunColumns) -> RunRow:
 
 
 def read_numbers(columns: Sequence[Any]) -> StoreNumbers:  # Any: msgspec checks each of them
+    *counted, oldest = columns
     names = StoreNumbers.__struct_fields__
-    return msgspec.convert(dict(zip(names, columns, strict=True)), StoreNumbers)
+    found = dict(zip(names, [*counted, _oldest(oldest, counted[0])], strict=True))
+    return msgspec.convert(found, StoreNumbers)
+
+
+def _oldest(data: str | None, now: float) -> OldestRequest | None:
+    if data is None:
+        return None
+    row: RequestRow = read_request(data, "pending", None)
+    return OldestRequest(id=row.id, agent=row.agent, tool=row.tool, seconds=max(0.0, now - row.created_at))
 
 
 def page_of(found: Sequence[R], limit: int, ordinal: Callable[[R], int], read: Callable[[R], V]) -> Page[V]:
@@ -161,6 +170,7 @@ def check_status(status: RequestStatus | RunStatus | None, of: str) -> None:
 
 
 def check_limit(limit: int) -> int:
-    if not 1 <= limit <= 10_000:
-        raise UserError(f"A page holds between 1 and 10000 rows, not {limit}.")
+    given: object = limit
+    if not isinstance(given, int) or not 1 <= limit <= 10_000:
+        raise UserError(f"A page holds between 1 and 10000 rows, not {limit!r}.")
     return limit

@@ -23,9 +23,9 @@ from placet.core.index import RequestRow
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.errors import StoreError
-from placet.events import GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased
+from placet.events import GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased, RunsDeleted
 from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun, StoreNumbers
-from placet.stores import sqlite_erasing, sqlite_folds, sqlite_writes
+from placet.stores import sqlite_deleting, sqlite_erasing, sqlite_folds, sqlite_writes
 from placet.stores.caching import without_cache
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
@@ -284,11 +284,23 @@ class SQLiteStore(SQLiteRecords):
             await asyncio.to_thread(sqlite_erasing.empty_the_wal, self._file)
         return is_done
 
-    async def delete(self, run_id: str) -> bool:
-        return await self._write(lambda db: sqlite_writes.delete(db, run_id))
+    async def delete(
+        self, run_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        wanted = RunsDeleted([], by, self._clock.now() if at is None else at, reason)
+        return await self._write(lambda db: sqlite_deleting.delete(db, run_id, wanted))
 
-    async def purge(self, ended_before: float, limit: int = 1000) -> int:
-        return await self._write(lambda db: sqlite_writes.purge(db, ended_before, limit))
+    async def purge(
+        self,
+        ended_before: float,
+        limit: int = 1000,
+        *,
+        by: str | None = None,
+        at: float | None = None,
+        reason: str | None = None,
+    ) -> int:
+        wanted = RunsDeleted([], by, self._clock.now() if at is None else at, reason, ended_before)
+        return await self._write(lambda db: sqlite_deleting.purge(db, limit, wanted))
 
 
 class _Opened:

@@ -8,8 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from placet.ports import Counts, Record
-from placet.stores.rows import read_request
+from placet.ports import Record
 from placet.stores.sqlite_files import SQL
 
 V = TypeVar("V")
@@ -53,9 +52,6 @@ class SQLiteRecords(ABC):
         given = (time.time(), limit)
         return await self._write(lambda db: db.execute(SQL["expire_records"], given).rowcount)
 
-    async def counts(self) -> Counts:
-        return read_counts(await self._read(lambda db: db.execute(SQL["counts"]).fetchone()))
-
 
 def _columns(record: Record) -> dict[str, object]:
     return {
@@ -73,9 +69,3 @@ def read_record(row: tuple[Any, ...] | None) -> Record | None:  # Any: what the 
         return None
     kind, record_id, owner, data, expires_at = row
     return Record(kind=kind, id=record_id, owner=owner, data=data, expires_at=expires_at)
-
-
-def read_counts(row: tuple[Any, ...]) -> Counts:  # Any: what the columns hold
-    running, waiting, ended, pending, oldest = row
-    since = read_request(oldest, "pending", None).created_at if oldest is not None else None
-    return Counts(running=running, waiting=waiting, ended=ended, pending=pending, oldest_pending_at=since)

@@ -178,27 +178,3 @@ def revoke_grant(db: sqlite3.Connection, revoked: GrantRevoked) -> bool:
         return False
     note_operators(db, revoked.at, [revoked])
     return True
-
-
-def delete(db: sqlite3.Connection, run_id: str) -> bool:
-    row = db.execute(SQL["place"], (run_id,)).fetchone()
-    if row is None:
-        return False
-    number, length, _, owner, lease_until, *_ = row
-    if owner is not None and lease_until > time.time():
-        raise driven_by(run_id, owner)
-    _forget_run(db, number)
-    return bool(length)
-
-
-def _forget_run(db: sqlite3.Connection, number: int) -> None:
-    for name in ("delete_lines", "delete_requests", "drop_fold", "delete_run"):
-        db.execute(SQL[name], (number,))
-
-
-def purge(db: sqlite3.Connection, ended_before: float, limit: int) -> int:
-    numbers = db.execute(SQL["ended_before"], (ended_before, time.time(), limit)).fetchall()
-    for (number,) in numbers:
-        _forget_run(db, number)
-    db.execute(SQL["delete_unbegun"], (time.time(),))
-    return len(numbers)

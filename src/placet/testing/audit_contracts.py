@@ -10,7 +10,7 @@ from placet import events as e
 from placet.codec import JsonObject
 from placet.core.fold import fold
 from placet.core.log import Log, read_lines
-from placet.errors import PositionConflict, UserError
+from placet.errors import PositionConflict, RunConflict, UserError
 from placet.ports import OPERATORS, DeskStore, Hold, RequestQuery, RunQuery
 from placet.runtime.journal import fold_log
 from placet.testing.stories import TTL, Driver, Story, a_grant, refused
@@ -25,9 +25,9 @@ class AuditContract:
         raise NotImplementedError
 
     @asynccontextmanager
-    async def two_stores(self) -> AsyncIterator[tuple[DeskStore, DeskStore]]:
+    async def two_stores(self, lease_ttl: float = TTL) -> AsyncIterator[tuple[DeskStore, DeskStore]]:
         """Two objects on the same data, as two processes have them."""
-        async with self.open_store(lease_ttl=TTL) as one, self.open_store(lease_ttl=TTL) as other:
+        async with self.open_store(lease_ttl=lease_ttl) as one, self.open_store(lease_ttl=lease_ttl) as other:
             yield one, other
 
     # -- the operators' log -------------------------------------------------------------------------------------------
@@ -177,6 +177,57 @@ class AuditContract:
                 assert stored is not None
                 assert stored.log is not None
                 assert stored.log.lines == story.log.lines
+
+    # -- deleting -----------------------------------------------------------------------------------------------------
+
+    async def test_a_deleted_run_leaves_in_the_operators_log_who_deleted_it_and_where_its_log_stood(self) -> None:
+        async with self.two_stores() as (one, other):
+            story, driven = Story(), Story()
+            await story.ask(one, "pay")
+            driver = Driver()
+            lease = await one.lease(driven.id, driver)
+            await driven.begin(one, lease)
+            await refused(RunConflict, other.delete(driven.id, by="eve"))
+
+            assert await other.delete(story.id, by="ann", at=9.0, reason="asked for")
+            assert not await one.delete(story.id, by="bob", at=10.0)
+
+            log = await one.operators_log()
+            place = e.DeletedRun(story.id, len(story.log), story.log.head.hex())
+            assert [fact for record in read_lines(log.lines) for fact in record.facts] == [
+                e.RunsDeleted([place], "ann", 9.0, "asked for")
+            ]
+            assert log.verify()
+
+    async def test_a_purge_leaves_in_the_operators_log_every_run_that_it_took(self) -> None:
+        async with self.two_stores() as (one, other):
+            first, second, fresh = Story(at=1000.0), Story(at=1100.0), Story(at=5000.0)
+            for story in (first, second, fresh):
+                await story.begin(one)
+                await story.end(one)
+
+            counts = [await other.purge(4000.0, by="ops", at=at, reason="ninety days") for at in (9.0, 10.0)]
+
+            log = await one.operators_log()
+            places = [e.DeletedRun(each.id, len(each.log), each.log.head.hex()) for each in (first, second)]
+            assert counts == [2, 0]
+            assert [fact for record in read_lines(log.lines) for fact in record.facts] == [
+                e.RunsDeleted(places, "ops", 9.0, "ninety days", 4000.0)
+            ]
+            assert log.verify()
+
+    async def test_two_who_purge_at_once_take_each_run_once(self) -> None:
+        async with self.two_stores() as (one, other):
+            stories = [Story(at=1000.0) for _ in range(12)]
+            for story in stories:
+                await story.begin(one)
+                await story.end(one)
+
+            counts = await asyncio.gather(*(store.purge(4000.0, 3, by="ops") for store in (one, other) * 3))
+
+            facts = [fact for record in read_lines((await one.operators_log()).lines) for fact in record.facts]
+            taken = [each.run for fact in facts if isinstance(fact, e.RunsDeleted) for each in fact.runs]
+            assert (sum(counts), sorted(taken)) == (12, sorted(story.id for story in stories))
 
     async def test_the_operators_log_is_no_run(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:

@@ -21,7 +21,7 @@ from placet.errors import PositionConflict, RunConflict, StoreError, UserError
 from placet.ids import request_id
 from placet.ports import DeskStore, Hold, Lease, Page, RequestQuery, RunQuery
 from placet.testing.audit_contracts import AuditContract
-from placet.testing.stories import PATIENCE, SOON, TTL, Driver, Story, a_grant, refused, until, within
+from placet.testing.stories import PATIENCE, SHORT_TTL, SOON, TTL, Driver, Story, a_grant, refused, until, within
 
 __all__ = [
     "PATIENCE",
@@ -368,12 +368,12 @@ class DeskStoreContract(AuditContract):
             assert sum(isinstance(result, RunConflict) for result in results) == 7
 
     async def test_a_lease_is_renewed_for_as_long_as_its_driver_lives(self) -> None:
-        async with self.two_stores() as (one, other):
+        async with self.two_stores(SHORT_TTL) as (one, other):
             story = Story()
             driver = Driver()
             lease = await one.lease(story.id, driver)
             first_end = lease.live_until
-            await asyncio.sleep(TTL * 1.5)
+            await asyncio.sleep(SHORT_TTL * 1.2)
 
             assert lease.live_until > first_end
             await refused(RunConflict, other.lease(story.id, Driver()))
@@ -467,7 +467,7 @@ class DeskStoreContract(AuditContract):
     async def test_the_run_of_a_driver_that_died_is_runnable_when_its_lease_is_over_and_the_take_over_is_counted(
         self,
     ) -> None:
-        async with self.open_store(lease_ttl=TTL) as store:
+        async with self.open_store(lease_ttl=SHORT_TTL) as store:
             story = Story()
             driver = Driver()
             former = await store.lease(story.id, driver)
@@ -488,7 +488,7 @@ class DeskStoreContract(AuditContract):
             assert row.takeovers == 1
 
     async def test_a_driver_that_gives_up_in_the_middle_leaves_the_run_to_others(self) -> None:
-        async with self.open_store(lease_ttl=TTL) as store:
+        async with self.open_store(lease_ttl=SHORT_TTL) as store:
             story = Story()
             driver = Driver()
             lease = await store.lease(story.id, driver)

@@ -114,7 +114,7 @@ class RecordStoreContract:
 
     async def test_an_empty_store_counts_nothing(self) -> None:
         async with self.open_store() as store:
-            counts = await store.counts()
+            numbers = await store.numbers()
 
-            assert (counts.running, counts.waiting, counts.ended, counts.pending) == (0, 0, 0, 0)
-            assert counts.oldest_pending_at is None
+            assert (numbers.running, numbers.waiting, numbers.ended, numbers.pending) == (0, 0, 0, 0)
+            assert numbers.oldest_request is None

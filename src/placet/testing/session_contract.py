@@ -14,7 +14,7 @@ from placet.items import text_of
 from placet.ports import Session
 
 Item = dict[str, Any]
-SECONDS = 10.0
+SECONDS = 40.0
 
 
 def said(items: Sequence[Item]) -> list[str]:

@@ -21,10 +21,12 @@ from placet.ports import DeskStore, Lease
 E = TypeVar("E", bound=PlacetError)
 V = TypeVar("V")
 
-PATIENCE = 10.0
+PATIENCE = 40.0
 """Seconds that a check waits for what happens at once, before it gives up."""
-TTL = 0.6
-"""Seconds that the leases of the checks last."""
+TTL = 30.0
+"""Seconds that the leases of the checks last: longer than a busy machine stalls."""
+SHORT_TTL = 1.5
+"""… of the check that sees one renewed."""
 SOON = 0.02
 
 

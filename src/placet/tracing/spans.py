@@ -502,6 +502,7 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.ResumeAsked,
         e.RunErased,
         e.RunForked,
+        e.RunsDeleted,
         e.SessionWriting,
         e.SessionWritten,
         e.StandingGrantMade,

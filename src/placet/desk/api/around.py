@@ -95,8 +95,8 @@ async def ready(ask: Ask[Nothing, Nothing]) -> Readiness:
 async def metrics(ask: Ask[Nothing, Nothing]) -> Response:
     web = ask.web
     web.meter.dropped_listeners = web.feed.dropped
-    counts, health = await web.desk.store.counts(), await web.desk.health()
-    text = web.meter.text(counts, health, listeners=web.feed.listeners, now=web.clock.now())
+    numbers, health = await web.desk.store.numbers(), await web.desk.health()
+    text = web.meter.text(numbers, health, listeners=web.feed.listeners)
     return Response(text, 200, media_type=MEDIA_TYPE)
 
 

@@ -79,7 +79,7 @@ async def forget(ask: Ask[Nothing, Nothing]) -> None:
     run = await run_or_404(ask.web, ask.part("run_id"))
     if run.status != "ended":
         raise Problem(409, "run_not_ended", f"Run {run.id} has not ended: cancel it first.")
-    await ask.web.desk.delete(run.id)
+    await ask.web.desk.delete(run.id, by=ask.actor.name)
 
 
 async def erase(ask: Ask[Nothing, Why]) -> None:

@@ -74,6 +74,8 @@ class Feed:
         """The reader knows where the feed stands: nothing from now on is missed."""
         self.dropped = 0
         self.is_closed = False
+        self._at_once = max(1, min(CATCH_UP, settings.listener_backlog // 2))
+        """Who keeps up has room for what is read at once: a burst is no reason to drop them."""
 
     @property
     def listeners(self) -> int:
@@ -147,7 +149,7 @@ class Feed:
         """Tell what has happened after this place, or wait until something does; how far that was."""
         if seen is None:
             return await self._store.latest_sequence()
-        entries = await self._store.feed(seen)
+        entries = await self._store.feed(seen, self._at_once)
         if not entries:
             await self._store.wait_for_news(seen, NEWS_SECONDS)
         for entry in entries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from placet.ports import Counts, EngineHealth
+from placet.ports import EngineHealth, StoreNumbers
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS = (0.005, 0.025, 0.1, 0.5, 2.5)
@@ -36,13 +36,13 @@ class Meter:
     def count_decision(self, verdict: str, outcome: str) -> None:
         self.decisions[verdict, outcome] += 1
 
-    def text(self, counts: Counts, engine: EngineHealth, *, listeners: int, now: float) -> str:
+    def text(self, store: StoreNumbers, engine: EngineHealth, *, listeners: int) -> str:
         """All figures, as one page."""
-        oldest = 0.0 if counts.oldest_pending_at is None else max(0.0, now - counts.oldest_pending_at)
-        runs = {"running": counts.running, "waiting": counts.waiting, "ended": counts.ended}
+        oldest = store.oldest_request.seconds if store.oldest_request is not None else 0.0
+        runs = {"running": store.running, "waiting": store.waiting, "ended": store.ended}
         parts = [
             *_labelled("placet_runs", "gauge", "Runs in the store.", {f'status="{k}"': v for k, v in runs.items()}),
-            *_plain("placet_pending_requests", "gauge", "Questions that wait for a person.", counts.pending),
+            *_plain("placet_pending_requests", "gauge", "Questions that wait for a person.", store.pending),
             *_plain("placet_oldest_pending_seconds", "gauge", "How long the oldest of them has waited.", oldest),
             *_plain("placet_engine_driving", "gauge", "Runs that this process drives.", engine.driving),
             *_plain("placet_engine_serving", "gauge", "Whether this process drives runs.", int(engine.is_serving)),

@@ -218,8 +218,10 @@ SELECT placet_now(),
        (SELECT count(*) FROM placet_runs WHERE status = 'running'),
        (SELECT count(*) FROM placet_runs WHERE status = 'running' AND stopped IS NOT NULL),
        (SELECT count(*) FROM news WHERE parked),
+       (SELECT count(*) FROM placet_runs WHERE status = 'ended'),
        (SELECT count(*) FROM placet_runs WHERE ended_at > placet_now() - 60),
-       (SELECT count(*) FROM placet_requests WHERE status = 'pending');
+       (SELECT count(*) FROM placet_requests WHERE status = 'pending'),
+       (SELECT data FROM placet_requests WHERE status = 'pending' ORDER BY ordinal LIMIT 1);
 
 -- name: park
 -- Nobody drives it until an operator says so; or again, with its take-overs forgotten.
@@ -246,22 +248,25 @@ SELECT EXISTS (SELECT FROM placet_lines WHERE sequence > %(after)s AND sequence 
 -- Tell whoever listens that there is news; without waiting for the disk, since a ring may be lost.
 SELECT set_config('synchronous_commit', 'off', true), pg_notify('placet_news', '');
 
--- name: delete
--- Forget a run: see the function.
-SELECT outcome, holder FROM placet_delete(%(run_id)s);
+-- name: run_to_delete
+-- A run, for whoever is about to forget it; who drives it, if somebody does.
+SELECT number, length, head, CASE WHEN lease_until > placet_now() THEN owner END
+FROM placet_runs WHERE id = %(id)s FOR UPDATE;
 
--- name: purge
--- Forget runs that ended before a time and that nobody drives.
-WITH gone AS (
-    SELECT number FROM placet_runs
-    WHERE ended_at < %(before)s AND (owner IS NULL OR lease_until <= placet_now())
-    ORDER BY ended_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-), lines AS (
-    DELETE FROM placet_lines WHERE run IN (SELECT number FROM gone)
+-- name: ended_before
+-- Runs that ended before a time and that nobody drives, for whoever is about to forget them.
+SELECT number, id, length, head FROM placet_runs
+WHERE ended_at < %(before)s AND (owner IS NULL OR lease_until <= placet_now())
+ORDER BY ended_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED;
+
+-- name: forget_runs
+-- Runs with their logs and questions; a cached fold goes with its run.
+WITH lines AS (
+    DELETE FROM placet_lines WHERE run = ANY(%(numbers)s)
 ), requests AS (
-    DELETE FROM placet_requests WHERE run IN (SELECT number FROM gone)
+    DELETE FROM placet_requests WHERE run = ANY(%(numbers)s)
 )
-DELETE FROM placet_runs WHERE number IN (SELECT number FROM gone) RETURNING 1;
+DELETE FROM placet_runs WHERE number = ANY(%(numbers)s);
 
 -- name: delete_unbegun
 -- Leases of runs that never began, and whose drivers are gone.
@@ -363,11 +368,3 @@ DELETE FROM placet_records WHERE (kind, id) IN (
     SELECT kind, id FROM placet_records WHERE expires_at <= placet_now() LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 )
 RETURNING 1;
-
--- name: counts
--- How many runs are in which status, how many questions wait, and since when the oldest does.
-SELECT (SELECT count(*) FROM placet_runs WHERE status = 'running'),
-       (SELECT count(*) FROM placet_runs WHERE status = 'waiting'),
-       (SELECT count(*) FROM placet_runs WHERE status = 'ended'),
-       (SELECT count(*) FROM placet_requests WHERE status = 'pending'),
-       (SELECT data FROM placet_requests WHERE status = 'pending' ORDER BY ordinal LIMIT 1);

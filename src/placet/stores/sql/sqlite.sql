@@ -251,8 +251,10 @@ SELECT :now,
        (SELECT count(*) FROM placet_runs WHERE status = 'running'),
        (SELECT count(*) FROM placet_runs WHERE status = 'running' AND stopped IS NOT NULL),
        (SELECT count(*) FROM news WHERE parked),
+       (SELECT count(*) FROM placet_runs WHERE status = 'ended'),
        (SELECT count(*) FROM placet_runs WHERE ended_at > :now - 60),
-       (SELECT count(*) FROM placet_requests WHERE status = 'pending');
+       (SELECT count(*) FROM placet_requests WHERE status = 'pending'),
+       (SELECT data FROM placet_requests WHERE status = 'pending' ORDER BY ordinal LIMIT 1);
 
 -- name: park
 -- Nobody drives it until an operator says so; or again, with its take-overs forgotten.
@@ -280,9 +282,13 @@ DELETE FROM placet_requests WHERE run = ?;
 -- A run's row.
 DELETE FROM placet_runs WHERE number = ?;
 
+-- name: run_to_delete
+-- A run, for whoever is about to forget it.
+SELECT number, length, head, owner, lease_until FROM placet_runs WHERE id = ?;
+
 -- name: ended_before
 -- Runs that ended before a time and that nobody drives.
-SELECT number FROM placet_runs
+SELECT number, id, length, head FROM placet_runs
 WHERE ended_at < ? AND (owner IS NULL OR lease_until <= ?)
 ORDER BY ended_at LIMIT ?;
 
@@ -369,11 +375,3 @@ DELETE FROM placet_records WHERE kind = ? AND owner = ?;
 -- name: expire_records
 -- Some of those whose time is over.
 DELETE FROM placet_records WHERE rowid IN (SELECT rowid FROM placet_records WHERE expires_at <= ? LIMIT ?);
-
--- name: counts
--- How many runs are in which status, how many questions wait, and since when the oldest does.
-SELECT (SELECT count(*) FROM placet_runs WHERE status = 'running'),
-       (SELECT count(*) FROM placet_runs WHERE status = 'waiting'),
-       (SELECT count(*) FROM placet_runs WHERE status = 'ended'),
-       (SELECT count(*) FROM placet_requests WHERE status = 'pending'),
-       (SELECT data FROM placet_requests WHERE status = 'pending' ORDER BY ordinal LIMIT 1);

@@ -1,0 +1,94 @@
+"""One run at a time on a session: whoever drives a run there has the session for as long, in all processes that share
+the store. Two at once would read the same beginning and write their turns between each other's."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import weakref
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Self
+
+from placet.errors import RunConflict, SessionBusy
+from placet.ports import Lease, Session, Store
+from placet.runtime.tenure import Driver, Tenure
+
+FIRST_PAUSE = 0.02
+LONGEST_PAUSE = 0.5
+"""Seconds between two looks whether a session is free."""
+
+_around: ContextVar[tuple[weakref.ref[SessionTurn], ...]] = ContextVar("placet_session_turns", default=())
+"""The turns of the runs in whose tools and hooks we are: to wait for one of them would be to wait for ever."""
+
+
+class SessionTurn:
+    """The right to drive a run on a session. A new message that finds the session taken waits its turn if `waits`, and
+    is refused otherwise; a run that is gone on with is refused like one that somebody else drives."""
+
+    def __init__(self, store: Store, session: Session, *, is_new: bool, waits: bool) -> None:
+        self._store = store
+        self._session = session
+        self._is_new = is_new
+        self._waits = waits
+        self._driver: Driver | None = Driver()
+        self._taken: dict[str, Tenure] = {}
+        self._outside: Token[tuple[weakref.ref[SessionTurn], ...]] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._take(self._session.session_id)
+        self._outside = _around.set((*_around.get(), weakref.ref(self)))
+        return self
+
+    async def follow(self) -> None:
+        """A session that got its name only when it was first read is taken under that name too."""
+        if self._session.session_id not in self._taken:
+            await self._take(self._session.session_id)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._outside is not None:
+            _around.reset(self._outside)
+        try:
+            for tenure in self._taken.values():
+                await tenure.end()
+        finally:
+            self._driver = None
+
+    async def _take(self, session_id: str) -> None:
+        if any(turn is not None and turn._has(self._store, session_id) for turn in (each() for each in _around.get())):
+            raise SessionBusy(
+                f"Session '{session_id}' belongs to the run whose tool or hook this is: a run inside it needs another "
+                "session, or none."
+            )
+        self._taken[session_id] = Tenure(self._store, await self._lease(session_id))
+
+    def _has(self, store: Store, session_id: str) -> bool:
+        return self._driver is not None and self._store is store and session_id in self._taken
+
+    async def _lease(self, session_id: str) -> Lease:
+        place, pause = place_of(session_id), FIRST_PAUSE
+        while True:
+            try:
+                return await self._store.lease(place, self._driver)
+            except RunConflict as conflict:
+                if not self._waits:
+                    raise self._refusal(session_id) from conflict
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _refusal(self, session_id: str) -> RunConflict | SessionBusy:
+        if not self._is_new:
+            return RunConflict(
+                f"Another run is at work on session '{session_id}': wait for that to return, then go on with this one."
+            )
+        return SessionBusy(
+            f"A run is at work on session '{session_id}': wait for it to return, or have this message wait its turn "
+            "with RunConfig(on_pending='queue' | 'supersede')."
+        )
+
+
+def place_of(session_id: str) -> str:
+    """Under which name a session is leased from the store: no run has such an id."""
+    return f"session_{hashlib.blake2b(session_id.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
