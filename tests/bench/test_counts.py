@@ -365,6 +365,55 @@ def by_hand(number: int) -> ToolApprovalItem:
     return ToolApprovalItem(agent_of(Answers(0)), function_call("refund", {}, call_id=f"call_{number}"))
 
 
+@pytest.mark.parametrize(
+    ("what", "budget"),
+    [("a turn", 560), ("a run of no turn", 700), ("a state of 100 turns, loaded", 5200), ("a pause, resumed", 1010)],
+)
+async def test_the_number_of_functions_called_stays_within_its_budget(what: str, budget: int) -> None:
+    """Not growth but the constant: it creeps up by a look-up here and a wrapper there. To raise a budget is a decision."""
+    counted = {
+        "a turn": calls_of_a_turn,
+        "a run of no turn": calls_of_a_run,
+        "a state of 100 turns, loaded": calls_of_loading,
+        "a pause, resumed": calls_of_a_pause,
+    }[what]
+    await counted()  # what is made once and kept is made now
+
+    assert 0.6 * budget < await counted() <= budget
+
+
+async def calls_of_a_turn() -> int:
+    calls = FunctionCalls()
+    model = Answers(30, mark=calls.so_far)
+    with calls:
+        await Runner.run(agent_of(model), "go", store=MemoryStore(), max_turns=None)
+    return least(model, range(10, 30))
+
+
+async def calls_of_a_run() -> int:
+    with FunctionCalls() as calls:
+        await Runner.run(agent_of(Answers(0)), "go", store=MemoryStore())
+    return calls.count
+
+
+async def calls_of_loading() -> int:
+    agent = agent_of(Answers(100, gated_end=True))
+    text = (await Runner.run(agent, "go", store=MemoryStore(), max_turns=None)).to_state().to_string()
+    with FunctionCalls() as calls:
+        await RunState.from_string(agent, text)
+    return calls.count
+
+
+async def calls_of_a_pause() -> int:
+    agent, store = agent_of(Answers(0, gated_end=True)), MemoryStore()
+    result = await Runner.run(agent, "go", store=store)
+    with FunctionCalls() as calls:
+        state = result.to_state()
+        state.approve(state.get_interruptions()[0])
+        await Runner.run(agent, state, store=store)
+    return calls.count
+
+
 # -- what is loaded ---------------------------------------------------------------------------------------------------
 
 
