@@ -100,7 +100,11 @@ def _name(item: RunItem) -> str:
 def _size_of(data: object) -> int:
     """About how much a raw event weighs: the texts in it. Exactness would cost more than it is worth."""
     fields = data if isinstance(data, dict) else getattr(data, "__dict__", None)
-    return sum(len(each) for each in fields.values() if isinstance(each, str)) if fields else 0
+    size = 0
+    for each in fields.values() if fields else ():
+        if isinstance(each, str):
+            size += len(each)
+    return size
 
 
 class Feed:
@@ -117,8 +121,10 @@ class Feed:
         self._path = path
         self._pending = pending
         self._events: deque[StreamEvent] = deque()
-        self._size = 0
+        self._sizes: deque[int] = deque()
         """Of the raw events that wait, in characters."""
+        self._size = 0
+        """Of all of them together."""
         self._has_begun_answer = False
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
@@ -127,8 +133,7 @@ class Feed:
     async def raw(self, event: RawEvent) -> None:
         """Tell a raw event. If too much waits unread, so does whoever reads from the provider; facts never wait."""
         self._has_begun_answer = True
-        self._size += _size_of(event.data)
-        self._put(RawResponsesStreamEvent(event.data))
+        self._put_raw(event.data)
         while self._is_full() and not self._closed:
             self._room.clear()
             await self._room.wait()
@@ -136,11 +141,17 @@ class Feed:
     def _is_full(self) -> bool:
         return len(self._events) >= MAX_UNREAD or self._size >= MAX_UNREAD_SIZE
 
+    def _put_raw(self, data: Any) -> None:
+        size = _size_of(data)
+        self._size += size
+        self._sizes.append(size)
+        self._put(RawResponsesStreamEvent(data))
+
     def ask_again(self) -> None:
         """The answer that was being told is lost, and the model is asked again."""
         if self._has_begun_answer:
             self._has_begun_answer = False
-            self._put(RawResponsesStreamEvent({"type": RETRIED}))
+            self._put_raw({"type": RETRIED})
 
     def catch_up(self, run: RunFold) -> None:
         """Begin where the run stands, without telling again what happened before this stream."""
@@ -181,7 +192,7 @@ class Feed:
             while self._events:
                 event = self._events.popleft()
                 if isinstance(event, RawResponsesStreamEvent):
-                    self._size -= _size_of(event.data)
+                    self._size -= self._sizes.popleft()
                 if len(self._events) < MAX_UNREAD // 2 and self._size < MAX_UNREAD_SIZE // 2:
                     self._room.set()
                 yield event
