@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.scenes import Reviewer, open_request, picture, request_of, sit_down, statuses
+from tests.browser.scenes import PHONE, Reviewer, open_request, picture, request_of, sit_down, statuses
+from tests.browser.test_looks import complaints, is_not_wider_than_the_screen
 from tests.support.desk_server import RunningDesk
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -91,3 +92,33 @@ async def test_what_somebody_else_takes_back_leads_from_its_card_to_the_new_ques
     await expect(page.locator("#card-status")).to_contain_text("Taken back by ben")
     await page.locator("#card-status").get_by_role("link", name="It is asked about anew").click()
     await expect(page.locator(".card")).to_contain_text("its approval was taken back by ben: wrong folder")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_undo_and_what_stands_already_pass_the_rules_of_accessibility_also_on_a_phone(
+    scheme: str, desk: RunningDesk, arrive: Reviewer
+) -> None:
+    await desk.desk.hold("tool", "delete_folder", by="ops")
+    await desk.waiting_run("Archivist")
+    await desk.waiting_run()
+    await desk.desk.grant("Support", "refund", "reject", by="ben", arguments={"order_id": "1042"})
+    page = await arrive("ana", color_scheme=scheme, **PHONE)
+    await sit_down(page)
+    await open_request(page, "delete_folder")
+    await page.get_by_role("button", name="Approve").click()
+    await expect(page.locator(".toast").get_by_role("button", name="Undo")).to_be_visible()
+    found = {"toast": await complaints(page, scheme)}
+    await picture(page, f"undo-phone-{scheme}")
+    await page.locator(".toast").get_by_role("link", name="Show").click()
+    await expect(page.locator("#card-status").get_by_role("button", name="Undo")).to_be_visible()
+    found["card"] = await complaints(page, scheme)
+    await picture(page, f"undo-card-phone-{scheme}")
+    await page.goto("/inbox")
+    await open_request(page, "refund")
+    await page.get_by_role("button", name="More…").click()
+    await expect(page.locator("#panel")).to_contain_text("Stands already: always reject, by ben")
+    found["panel"] = await complaints(page, scheme)
+    await picture(page, f"stands-phone-{scheme}")
+
+    assert {name: each for name, each in found.items() if each} == {}
+    assert await is_not_wider_than_the_screen(page)

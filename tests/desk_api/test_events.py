@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
 from placet.desk.web.feed import Feed
 from placet.desk.web.settings import WebSettings
@@ -253,3 +254,29 @@ async def test_many_listeners_cost_one_reader(server: RunningDesk) -> None:
     assert len(readers) == 1
     assert len(set(texts)) == 1
     assert all(text is texts[0] for text in texts)
+
+
+async def test_whoever_has_the_answer_of_a_stream_is_listened_for_already(
+    server: RunningDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana = await server.person("ana")
+    is_asked, may_answer = asyncio.Event(), asyncio.Event()
+    latest = server.desk.store.latest_sequence
+
+    async def slow() -> int:
+        is_asked.set()
+        await may_answer.wait()
+        return await latest()
+
+    monkeypatch.setattr(server.desk.store, "latest_sequence", slow)
+    async with contextlib.AsyncExitStack() as stack:
+        opening = asyncio.create_task(stack.enter_async_context(ana.stream("GET", "/v1/events")))
+        async with asyncio.timeout(PATIENCE):
+            await is_asked.wait()
+        too_early, _ = await asyncio.wait([opening], timeout=0.2)
+        may_answer.set()
+        answer = await opening
+
+        assert not too_early
+        assert answer.status_code == 200
+        assert server.web.feed.listeners == 1

@@ -48,10 +48,18 @@ async def events(ask: Ask[EventFilter, Nothing]) -> Response:
     after = _last_seen(ask.request.headers.get("last-event-id"), ask.query.after)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     stream = _while_known(ask, feed.stream(after, ask.query.run_id))
-    return StreamingResponse(stream, headers=headers, media_type=EVENT_STREAM)
+    first = await anext(stream)  # from here on it listens: who has our answer, and then starts a run, misses nothing
+    return StreamingResponse(_from(first, stream), headers=headers, media_type=EVENT_STREAM)
 
 
-async def _while_known(ask: Ask[EventFilter, Nothing], stream: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+async def _from(first: bytes, stream: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    async with aclosing(stream):
+        yield first
+        async for text in stream:
+            yield text
+
+
+async def _while_known(ask: Ask[EventFilter, Nothing], stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """A stream lasts as long as whoever opened it may look: that is asked again with every heartbeat."""
     every, asked_at = ask.web.settings.heartbeat_seconds, ask.web.clock.monotonic()
     async with aclosing(stream):
