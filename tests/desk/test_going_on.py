@@ -15,15 +15,18 @@ from typing import Any
 import psycopg
 import pytest
 
-from placet import Agent, StoreError, UserError
+from placet import Agent, StoreError, UserError, function_tool
 from placet.codec import JsonObject
+from placet.core.log import read_lines
 from placet.desk import Desk
+from placet.events import RunStopped
 from placet.fleet import embedded
 from placet.fleet.driving import MAX_TAKEOVERS
 from placet.ports import Hold, ModelRequest
 from placet.stores.memory import MemoryStore
 from placet.stores.opening import open_store
 from placet.stores.sqlite import SQLiteStore
+from placet.testing import ManualClock, function_call
 from placet.testing.desk_contracts import Driver, until
 from tests.desk.scenes import PATIENCE, Planned, Witness, paused, refunds, support
 from tests.desk.test_processes import said, worker
@@ -342,3 +345,33 @@ async def test_a_question_that_the_store_could_not_answer_does_not_stop_the_run(
 def test_a_desk_over_something_else_than_a_shared_store_is_refused(store: Any) -> None:
     with pytest.raises(UserError, match="store that is shared, or its URL"):
         Desk(store)
+
+
+async def test_a_driver_whose_right_ran_out_leaves_the_run_to_whoever_takes_it_next(
+    any_url: str, witness: Witness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "LEFT_ALONE_SECONDS", 0.05)
+    clock = ManualClock()
+
+    @function_tool
+    async def doze() -> str:
+        clock.advance(60)  # the machine was asleep for longer than the lease lasts
+        return "rested"
+
+    turns = [[function_call("doze", {}, call_id="d")], refunds(7)]
+    agent = Agent(
+        "Support", tools=[doze, witness.refund(needs_approval=False, recovery="retry")], model=Planned(*turns)
+    )
+    store = open_store(any_url, clock=clock)
+    async with Desk(store, agents=[agent], clock=clock) as desk:
+        run = await desk.start("Support", "go")
+        ended = await desk.wait(run.id, timeout=PATIENCE)
+        stored = await store.load(run.id)
+    await store.close()
+
+    assert stored is not None
+    assert stored.log is not None
+    facts = [fact for record in read_lines(stored.log.lines) for fact in record.facts]
+    assert ended.status == "ended"
+    assert not [fact for fact in facts if isinstance(fact, RunStopped)]
+    assert witness.lines() == ["refund 7"]

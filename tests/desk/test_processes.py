@@ -101,7 +101,7 @@ async def test_two_processes_that_serve_one_store_do_each_effect_once(any_url: s
         await asyncio.to_thread(said, two)
         async with Desk(any_url, agents=[crew(witness)], run=False) as desk:
             runs = [await desk.start("Crew", "go") for _ in range(12)]
-            ended = [await desk.wait(run.id, timeout=30) for run in runs]
+            ended = [await desk.wait(run.id, timeout=100) for run in runs]
 
     assert {run.status for run in ended} == {"ended"}
     assert len(witness.lines()) == len(set(witness.lines())) == 12 * 5

@@ -7,7 +7,7 @@ from typing import Any
 from placet.agent import FunctionToolResult, ToolsToFinalOutputResult
 from placet.codec import Json, NotPlain, plain
 from placet.core.state import Call
-from placet.errors import MaxTurnsExceeded, PlacetError, StoreError, UserError
+from placet.errors import MaxTurnsExceeded, PlacetError, RunConflict, StoreError, UserError
 from placet.events import RunCancelled, RunEnded, RunStopped, TurnJudged
 from placet.items import final_text
 from placet.runtime import error_handlers
@@ -104,9 +104,10 @@ async def cancel_run(frame: Frame) -> None:
 def note_stop(frame: Frame, error: Exception) -> None:
     """Write down what stopped the drive. Foreign messages may hold what nobody wants stored: the type does.
 
-    A store that could not do its work stops nothing: it comes back, and then whoever looks next goes on.
+    A store that could not do its work stops nothing: it comes back, and then whoever looks next goes on. Nor does a
+    driver whose right has run out: the run is for whoever takes it next.
     """
-    if type(error) is StoreError:
+    if type(error) is StoreError or isinstance(error, RunConflict):
         return
     if not frame.path and not frame.journal.is_broken and not frame.run.has_ended and frame.run.started:
         code = error.code if isinstance(error, PlacetError) else "error"
