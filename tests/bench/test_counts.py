@@ -370,7 +370,7 @@ def by_hand(number: int) -> ToolApprovalItem:
     [("a turn", 560), ("a run of no turn", 700), ("a state of 100 turns, loaded", 5200), ("a pause, resumed", 1010)],
 )
 async def test_the_number_of_functions_called_stays_within_its_budget(what: str, budget: int) -> None:
-    """Not growth but the constant: it creeps up by a look-up here and a wrapper there. To raise a budget is a decision."""
+    """Not growth but the constant, which creeps up by a look-up here and a wrapper there. Raise it on purpose only."""
     counted = {
         "a turn": calls_of_a_turn,
         "a run of no turn": calls_of_a_run,
