@@ -86,8 +86,7 @@ from placet.ports import Model, ModelRequest, RawEvent, Reconciled, Session, Sto
 from placet.run_config import CallModelData, Limits, ModelInputData, RunConfig, ToolErrorFormatterArgs
 from placet.run_state import RunState
 from placet.runtime.defaults import default_store, set_default_store, set_model_names
-from placet.runtime.error_handlers import RunErrorData, RunErrorHandlerInput, RunErrorHandlers
-from placet.runtime.frame import RunErrorHandlerResult
+from placet.runtime.error_handlers import RunErrorData, RunErrorHandlerInput, RunErrorHandlerResult, RunErrorHandlers
 from placet.runtime.result import RunResult, RunResultStreaming
 from placet.runtime.runner import Runner
 from placet.runtime.stream import AgentUpdatedStreamEvent, RawResponsesStreamEvent, RunItemStreamEvent, StreamEvent

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from placet.agent import Agent
 from placet.codec import Json, JsonObject, NotPlain, encode, plain
+from placet.context import RunContextWrapper
 from placet.errors import MaxTurnsExceeded, ModelBehaviorError, ModelRefusalError, UserError
 from placet.events import RunEnded
 from placet.items import ModelResponse, RunItem
-from placet.runtime import frame as base
-from placet.runtime.frame import ErrorHandler, ErrorHandlers, Frame, RunErrorHandlerResult, awaited
+from placet.runtime.frame import Frame, awaited
 from placet.runtime.output import parse_final
 from placet.runtime.result import result_of
 from placet.runtime.session_writing import write_session
 
 ErrorKind: TypeAlias = Literal["max_turns", "model_refusal", "invalid_final_output"]
-
-
-class RunErrorHandlers(ErrorHandlers, total=False):
-    """By what would end the run."""
-
-    model_refusal: ErrorHandler
-    """The model refused to answer (`ModelRefusalError`)."""
-    invalid_final_output: ErrorHandler
-    """The model's last answer is not what `output_type` asks for (`ModelBehaviorError`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +34,36 @@ class RunErrorData:
 
 
 @dataclass(frozen=True, slots=True)
-class RunErrorHandlerInput(base.RunErrorHandlerInput):
+class RunErrorHandlerInput:
     """What an error handler is told."""
 
+    error: Exception
+    context: RunContextWrapper[Any]
+    history: list[JsonObject]
     run_data: RunErrorData
+
+
+@dataclass(frozen=True, slots=True)
+class RunErrorHandlerResult:
+    """The final output that takes the error's place."""
+
+    final_output: Any
+
+
+ErrorHandler: TypeAlias = Callable[
+    [RunErrorHandlerInput], RunErrorHandlerResult | Awaitable[RunErrorHandlerResult | None] | None
+]
+
+
+class RunErrorHandlers(TypedDict, total=False):
+    """By what would end the run."""
+
+    max_turns: ErrorHandler
+    """The model was asked as often as it may be (`MaxTurnsExceeded`)."""
+    model_refusal: ErrorHandler
+    """The model refused to answer (`ModelRefusalError`)."""
+    invalid_final_output: ErrorHandler
+    """The model's last answer is not what `output_type` asks for (`ModelBehaviorError`)."""
 
 
 def check_handlers(given: object) -> None:
@@ -65,8 +82,7 @@ def check_handlers(given: object) -> None:
 
 async def end_by_handler(frame: Frame, error: MaxTurnsExceeded | ModelBehaviorError, kind: ErrorKind) -> bool:
     """Whether the caller's handler turned the error into a final output."""
-    handlers: Mapping[str, object] = frame.error_handlers
-    handler: Any = handlers.get(kind)  # Any: `check_handlers` has looked at it
+    handler = frame.error_handlers.get(kind)  # `check_handlers` has looked at it
     if handler is None:
         return False
     await frame.journal.commit()

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias, TypedDict, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
-from placet.codec import JsonObject
 from placet.context import RunContextWrapper, ToolContext
 from placet.core.approvals import Ledger
 from placet.core.state import Call, RunFold
@@ -30,31 +28,6 @@ from placet.runtime.watching import Watch
 from placet.tool import Tool
 
 V = TypeVar("V")
-
-
-@dataclass(frozen=True, slots=True)
-class RunErrorHandlerInput:
-    """What an error handler is told."""
-
-    error: Exception
-    context: RunContextWrapper[Any]
-    history: list[JsonObject]
-
-
-@dataclass(frozen=True, slots=True)
-class RunErrorHandlerResult:
-    """The final output that takes the error's place."""
-
-    final_output: Any
-
-
-ErrorHandler: TypeAlias = Callable[
-    [RunErrorHandlerInput], RunErrorHandlerResult | Awaitable[RunErrorHandlerResult | None] | None
-]
-
-
-class ErrorHandlers(TypedDict, total=False):
-    max_turns: ErrorHandler
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -102,7 +75,8 @@ class Frame:
         self.resend = resend
         """What a person said about a request that may or may not have been taken: send it again, or not."""
         self.session = session
-        self.error_handlers: ErrorHandlers = {}
+        self.error_handlers: Mapping[str, Any] = {}
+        """Functions that answer in the place of an error, by its kind."""
         self.drive: Callable[[Frame], Awaitable[None]] = _not_yet
         """The loop itself, for runs nested in this one."""
         self.by_hand = by_hand
