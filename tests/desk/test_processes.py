@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from placet import StaleApproval
+from placet import RunFinished, StaleApproval
 from placet.desk import Desk
 from tests.desk.scenes import PATIENCE, Witness, paused, support
 from tests.desk.worker import crew
@@ -46,14 +46,14 @@ async def test_of_sixteen_reviewers_who_contradict_each_other_one_wins_and_the_o
                 return await desk.decide(
                     request.id, "approve" if number % 2 else "reject", by=f"r{number}", message=f"m{number}"
                 )
-            except StaleApproval as error:
+            except (StaleApproval, RunFinished) as error:  # the first word may have ended the run already
                 return error
 
         found = await asyncio.gather(*map(say, range(16)))
         row = await desk.request(request.id)
         await desk.wait(run.id, timeout=PATIENCE)
 
-    losers = [each for each in found if isinstance(each, StaleApproval)]
+    losers = [each for each in found if isinstance(each, Exception)]
     assert len(losers) == 15
     assert all(f"by {row.decided_by} " in str(each) for each in losers)
     assert witness.lines() == (["refund 7"] if row.status == "approved" else [])

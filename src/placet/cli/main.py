@@ -161,15 +161,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(str(error))
         return USAGE
     except BrokenPipeError:  # whoever read our output has gone: nothing is left to be said to them
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_output()
         return FAILED
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
         complain(f"the system says: {error.strerror or error}{place}.")
+        _let_go_of_output()
         return FAILED
     except (CommandFailed, PlacetError) as error:
         complain(str(error))
         return FAILED
+
+
+def _let_go_of_output() -> None:
+    """What could not be written would be tried again when Python ends, and fail again, with a traceback."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -338,7 +338,9 @@ class Accounts:
             )
 
     async def tokens(self, owner: str | None = None) -> list[Token]:
-        return [_decoded(record, Token) for record in await self._store.records("token", owner=owner)]
+        """Oldest first."""
+        found = [_decoded(record, Token) for record in await self._store.records("token", owner=owner)]
+        return sorted(found, key=lambda token: token.created_at)
 
     async def token(self, token_id: str) -> Token | None:
         return _read(await self._found("token", token_id), Token)
