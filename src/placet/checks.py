@@ -76,6 +76,7 @@ WHOLE = Kind(
     "a whole number, 0 or more", lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0
 )
 NUMBER = Kind("a number", _is_number)
+NOT_NEGATIVE = Kind("a number, 0 or more", lambda value: _is_number(value) and value >= 0)
 SECONDS = Kind("a number of seconds above 0", lambda value: _is_number(value) and value > 0)
 FUNCTION = Kind("a function", callable)
 RULE = Kind("True, False or a function", lambda value: isinstance(value, bool) or callable(value))

@@ -177,7 +177,7 @@ async def test_a_run_that_was_being_worked_on_when_its_desk_closed_asks_what_bec
         return "never"
 
     slow = Agent("Support", tools=[refund], model=Planned(refunds(7)))
-    async with Desk(url, agents=[slow]) as desk:
+    async with Desk(url, agents=[slow], grace=0) as desk:
         run = await desk.start("Support", "go")
         await asyncio.wait_for(begun_body.wait(), PATIENCE)
     async with Desk(url, agents=[support(witness, needs_approval=False)]) as desk:

@@ -209,10 +209,14 @@ async def test_a_damaged_row_stops_its_own_run_with_a_clear_error_and_no_other(
             with pytest.raises(StoreError, match=f"log of run {run.id} is damaged at line 1: restore it from a backup"):
                 await desk.cancel(run.id)
 
-    said_of_it = {record.__dict__.get("error") for record in caplog.records if record.__dict__.get("run_id") == run.id}
+            async def is_said() -> bool:
+                said_of_it = [each for each in caplog.records if each.__dict__.get("run_id") == run.id]
+                return any("is damaged at line 1" in str(each.__dict__.get("error")) for each in said_of_it)
+
+            await until(is_said)
+
     assert ended.status == "ended"
     assert witness.lines() == ["refund 7"]
-    assert any("is damaged at line 1" in str(error) for error in said_of_it)
 
 
 # -- databases that go away -------------------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ async def test_a_run_again_that_is_taken_back_leaves_the_call_in_doubt(url: str,
         raise AssertionError
 
     agent.tools[0].on_invoke_tool = dies  # type: ignore[misc]
-    async with Desk(url, agents=[agent]) as desk:
+    async with Desk(url, agents=[agent], grace=0) as desk:
         run = await desk.start("Support", "go")
         async with asyncio.timeout(PATIENCE):
             await gone.wait()

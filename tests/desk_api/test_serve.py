@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.cli.running import PLACET, environment
+from tests.cli.running import PLACET, environment, placet
 from tests.support.desk_server import PASSWORD
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -206,3 +207,78 @@ def test_the_demo_is_at_a_desk_or_in_the_terminal(tmp_path: Path) -> None:
     assert code == 2
     assert "choose" in said
     assert list(tmp_path.iterdir()) == []
+
+
+SLOW = """
+import asyncio
+from pathlib import Path
+
+from placet import Agent, function_tool
+from placet.testing import ScriptedModel, assistant_message, function_call
+
+
+@function_tool(needs_approval=True)
+async def pay(order: int) -> str:
+    Path("effects.log").write_text("begun ")
+    while not Path("go").exists():
+        await asyncio.sleep(0.02)
+    Path("effects.log").write_text("begun and over")
+    return "paid"
+
+
+call = function_call("pay", {"order": 7}, call_id="c1")
+agents = [Agent("Clerk", tools=[pay], model=ScriptedModel([[call], [assistant_message("bye")]]))]
+"""
+
+
+def begin_to_pay(desk: Process, folder: Path) -> str:
+    desk.read_until("Ctrl-C ends it")
+    post = functools.partial(httpx2.post, timeout=PATIENCE, headers={"Origin": desk.url})
+    run = post(f"{desk.url}/v1/runs", json={"agent": "Clerk", "input": "pay"}).json()
+    (asked,) = when(desk.url, "/v1/approvals", {}, lambda found: len(found["data"]) == 1)["data"]
+    post(f"{desk.url}/v1/decisions", json={"decisions": [{"id": asked["id"], "decision": "approve"}]})
+    give_up = time.monotonic() + PATIENCE
+    while not (folder / "effects.log").exists():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+    return str(run["id"])
+
+
+def test_a_call_that_has_begun_may_end_when_the_desk_is_stopped(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW, encoding="utf-8")
+    with running("serve", "slow:agents", "--port", "0", "--no-auth", cwd=tmp_path) as desk:
+        run = begin_to_pay(desk, tmp_path)
+        desk.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)  # it must still be there then: there is no event to wait for
+        was_there = desk.process.poll() is None
+        (tmp_path / "go").touch()
+        code = desk.process.wait(PATIENCE)
+    told = placet("show", run, cwd=tmp_path).stdout
+
+    assert (was_there, code) == (True, 0)
+    assert (tmp_path / "effects.log").read_text() == "begun and over"
+    assert "broken off" not in told
+
+
+def test_what_does_not_end_in_time_is_broken_off_and_in_doubt(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW, encoding="utf-8")
+    with running("serve", "slow:agents", "--port", "0", "--no-auth", "--grace=0", cwd=tmp_path) as desk:
+        run = begin_to_pay(desk, tmp_path)
+        code = desk.stop(signal.SIGINT)
+    told = placet("show", run, cwd=tmp_path).stdout
+
+    assert code == 130
+    assert (tmp_path / "effects.log").read_text() == "begun "
+    assert "broken off while it ran" in told
+
+
+def test_a_second_signal_waits_for_nothing(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW, encoding="utf-8")
+    with running("serve", "slow:agents", "--port", "0", "--no-auth", "--grace=3600", cwd=tmp_path) as desk:
+        begin_to_pay(desk, tmp_path)
+        desk.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        code = desk.stop(signal.SIGINT)
+
+    assert code in (130, -signal.SIGINT)
+    assert (tmp_path / "effects.log").read_text() == "begun "

@@ -1310,6 +1310,8 @@ async def test_a_tool_sees_the_edited_arguments_in_its_context() -> None:
         ("", ""),
         ({"ok": True}, '{"ok":true}'),
         ([{"type": "input_text", "text": "x"}], [{"type": "input_text", "text": "x"}]),
+        ([1, "two"], '[1,"two"]'),
+        ([], "[]"),
         (5, "5"),
     ],
     ids=str,

@@ -44,12 +44,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _drive(options: argparse.Namespace, agents: list[Agent[Any]], name: str) -> int:
-    async with Desk(str(options.store), agents=agents) as desk:
+    async with Desk(str(options.store), agents=agents, run=False) as desk:  # no other run of the store is touched
         if options.go_on is None:
             text = read_all("the input") if options.input == "-" else options.input
             run_id = (await desk.start(name, text, by=this_user())).id
         else:
             run_id = options.go_on
+        found = await desk.get(run_id)
+        if found.status != "ended" and desk.agent_at(found.agent) is None:
+            raise WrongUsage(f"run {run_id} is of agent {found.agent!r}, which is not among {options.agents}.")
+        await desk.drive(run_id)  # unless somebody else does
         rested = await desk.wait(run_id, until="paused")
         waiting = await desk.pending(run_id=run_id)
     if options.json:

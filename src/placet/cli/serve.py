@@ -79,6 +79,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="runs to drive at once (default: %(default)s)",
     )
+    parser.add_argument(
+        "--grace",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="what calls that have begun get to end when the desk is stopped; a second signal ends it at once "
+        "(default: 30)",
+    )
     parser.add_argument("--open", action="store_true", help="open the inbox in a browser")
 
 
@@ -112,6 +120,7 @@ def _serving(options: argparse.Namespace) -> Serving:
         tls=None if options.tls_cert is None else (options.tls_cert, options.tls_key),
         drives=not options.no_run,
         max_concurrent=options.max_concurrent,
+        grace=options.grace,
         opens_browser=options.open,
     )
 

@@ -44,6 +44,7 @@ class Serving:
     tls: tuple[str, str] | None = None
     drives: bool = True
     max_concurrent: int = 16
+    grace: float = 30.0
     opens_browser: bool = False
 
 
@@ -77,7 +78,13 @@ async def serve_until_stopped(
 
     settings = _settings(given)
     listening = bind(given.host, given.port)
-    async with Desk(given.store, agents=given.agents, run=given.drives, max_concurrent=given.max_concurrent) as desk:
+    async with Desk(
+        given.store,
+        agents=given.agents,
+        run=given.drives,
+        max_concurrent=given.max_concurrent,
+        grace=given.grace,
+    ) as desk:
         app = create_app(desk, settings)
         await desk.store.latest_sequence()  # a store that cannot be used says so before anybody connects
         server = new_server(
@@ -147,16 +154,18 @@ def _url(listening: socket.socket, given: Serving) -> str:
 
 
 def _obey_signals(server: Any) -> list[signal.Signals]:  # Any: as above
-    """The list tells, later, which signal came first."""
+    """The list tells, later, which signal came first. A second one ends the process at once."""
     seen: list[signal.Signals] = []
+    loop = asyncio.get_running_loop()
 
     def stop(which: signal.Signals) -> None:
-        if not seen:
-            seen.append(which)
+        seen.append(which)
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(each)
         server.handle_exit(which, None)
 
     for which in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(which, stop, which)
+        loop.add_signal_handler(which, stop, which)
     return seen
 
 

@@ -18,7 +18,20 @@ import msgspec
 
 from placet.agent import Agent
 from placet.agent_graph import AgentGraph
-from placet.checks import COUNT, FLAG, FUNCTION, NAME, NUMBER, TEXT, Kind, check, instance_of, optional, sequence_of
+from placet.checks import (
+    COUNT,
+    FLAG,
+    FUNCTION,
+    NAME,
+    NOT_NEGATIVE,
+    NUMBER,
+    TEXT,
+    Kind,
+    check,
+    instance_of,
+    optional,
+    sequence_of,
+)
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.codec import JsonObject
 from placet.context import RunContextWrapper
@@ -65,6 +78,7 @@ from placet.tool import Tool
 
 __all__ = ["Desk", "DeskRequest", "DeskRun", "RunEvent"]
 
+DEFAULT_GRACE = 10.0
 MAX_TRIES = 100
 """How often an append from outside is tried again because somebody else appended first."""
 
@@ -89,14 +103,18 @@ class Desk:
         context_factory: ContextFactory | None = None,
         session_factory: SessionFactory | None = None,
         engine: Engine | None = None,
+        grace: float = DEFAULT_GRACE,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        """`grace`: how many seconds calls that have begun get to end when the desk is left; no others begin then. What
+        is broken off is in doubt."""
         if not isinstance(store, str) and not hasattr(store, "wait_for_news"):
             raise UserError(f"A desk is over a store that is shared, or its URL, not over a {type(store).__name__}.")
         check(
             "Desk: ",
             agents=(agents, sequence_of(Agent, "a list of agents")),
             run=(run, FLAG),
+            grace=(grace, NOT_NEGATIVE),
             max_concurrent=(max_concurrent, COUNT),
             run_config=(run_config, optional(instance_of(RunConfig))),
             context_factory=(context_factory, optional(FUNCTION)),
@@ -111,7 +129,7 @@ class Desk:
         config = run_config or RunConfig()
         self._config = config if clock is SYSTEM_CLOCK else dataclasses.replace(config, clock=clock)
         self._driver = RunDriver(self.store, agents, self._contexts, self._config, session_factory)
-        self._engine: Engine = engine or EmbeddedEngine(self.store, clock, limit=max_concurrent)
+        self._engine: Engine = engine or EmbeddedEngine(self.store, clock, limit=max_concurrent, grace=grace)
         self._runs = run
         self._serving: asyncio.Task[None] | None = None
         self._servers = contextlib.AsyncExitStack()
@@ -120,11 +138,13 @@ class Desk:
         if self._runs:
             for agent in self._driver.agents.values():  # their servers stay connected from one run to the next
                 await self._servers.enter_async_context(servers_in_use(AgentGraph(agent)))
+            self._driver.stay()
             self._serving = asyncio.create_task(self._engine.serve(self._driver.drive))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._serving is not None:
+            self._driver.leave()
             self._serving.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._serving
@@ -189,6 +209,11 @@ class Desk:
     ) -> Page[DeskRun]:
         page = await self.store.runs(RunQuery(status=status, agent=agent, cursor=cursor, limit=limit))
         return Page([shown(row) for row in page.rows], page.cursor)
+
+    async def drive(self, run_id: str) -> bool:
+        """Drive this run, and no other, here and now, as far as it goes. False: somebody else drives it, it has ended,
+        or its agent's code is not here."""
+        return await self._driver.drive(run_id)
 
     async def wait(
         self,

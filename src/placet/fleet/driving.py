@@ -118,6 +118,9 @@ class RunDriver:
         """From now on, drives stop before the next request to the model or the next call, and leave the rest."""
         self._is_leaving = True
 
+    def stay(self) -> None:
+        self._is_leaving = False
+
     async def drive(self, run_id: str) -> bool:
         """As far as it goes. False: somebody else drives the run, its code is not here, or it could not be begun."""
         try:

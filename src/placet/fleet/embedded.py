@@ -27,10 +27,12 @@ class EmbeddedEngine:
     """Looks for runs that have something to do when it is rung, when there is news in the store (a decision that
     another process took, say), and once a second anyway."""
 
-    def __init__(self, store: DeskStore, clock: Clock, *, limit: int = 16) -> None:
+    def __init__(self, store: DeskStore, clock: Clock, *, limit: int = 16, grace: float = 0.0) -> None:
+        """`grace`: how many seconds drives get to come to a good place when the engine is stopped."""
         self._store = store
         self._clock = clock
         self._limit = limit
+        self._grace = grace
         self._driving: dict[str, asyncio.Task[None]] = {}
         self._left_alone: dict[str, float] = {}
         """Runs of which nothing came, and until when they are not tried again (on the monotonic clock)."""
@@ -92,7 +94,8 @@ class EmbeddedEngine:
     async def _drive(self, run_id: str, drive: Drive) -> None:
         came_of_it = False
         try:
-            came_of_it = await drive(run_id)
+            if self._is_serving:  # or nothing is begun any more
+                came_of_it = await drive(run_id)
         except Exception as error:  # noqa: BLE001  # one run's trouble is not the others'
             logger.warning("drive failed", extra={"action": "drive_failed", "run_id": run_id, "error": repr(error)})
         finally:
@@ -103,7 +106,11 @@ class EmbeddedEngine:
 
     async def _stop(self) -> None:
         tasks = list(self._driving.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
+        if not tasks:
+            return
+        try:
+            await asyncio.wait(tasks, timeout=self._grace)
+        finally:
+            for task in tasks:
+                task.cancel()
             await asyncio.wait(tasks)

@@ -34,7 +34,7 @@ from placet.runtime.handing_over import hand_over
 from placet.runtime.holding import hold_on
 from placet.runtime.journal import Overtaken
 from placet.runtime.nested import run_nested
-from placet.runtime.output import as_tool_output
+from placet.runtime.output import as_answer, as_tool_output
 from placet.tool import (
     CannotTell,
     DidNotHappen,
@@ -68,7 +68,8 @@ async def conclude_calls(frame: Frame, calls: list[Call]) -> None:
             case Status.REJECTED:
                 frame.note(CallEnded(call.id, "rejected", await _rejection_text(frame, call)))
             case Status.ANSWERED:
-                frame.note(CallEnded(call.id, "answered", call.decision.output if call.decision is not None else None))
+                answer = call.decision.output if call.decision is not None else None
+                frame.note(CallEnded(call.id, "answered", as_answer(answer)))
             case _:
                 message = call.decision.message if call.decision is not None else None
                 frame.note(CallEnded(call.id, "failed", GIVEN_UP if message is None else message))

@@ -118,7 +118,7 @@ async def drive_safely(frame: Frame) -> None:
     except asyncio.CancelledError:
         await abandon_bodies(frame)
         with contextlib.suppress(StoreError, Overtaken):
-            doubt_bodies(frame, "the run was cancelled while it ran")
+            doubt_bodies(frame, "it was broken off while it ran")
             await frame.journal.commit()
         raise
     except Exception as error:

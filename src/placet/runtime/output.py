@@ -29,6 +29,11 @@ def as_tool_output(tool_name: str, value: object, limit: int) -> Json:
     return output
 
 
+def as_answer(value: Json) -> Json:
+    """What a person answered in a tool's place. No provider takes a list that is no content: it gets its text."""
+    return value if not isinstance(value, list) or _is_content(value) else encode(value).decode()
+
+
 def _converted(value: object) -> tuple[Json, int]:
     if isinstance(value, str):
         return value, len(value) if value.isascii() else len(value.encode())
