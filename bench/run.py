@@ -23,7 +23,7 @@ from bench.contenders import CONTENDERS, LIMIT, PEERS, PLACET, VARIANTS
 from bench.environments import NoEnvironment, set_up
 from bench.measuring import ContenderFailed, measure, try_out
 from bench.plots import plot
-from bench.results import NotResults, Results, over_budget
+from bench.results import NotResults, Results, over_budget, place
 from bench.sections import works as all_works
 from bench.systems import SYSTEMS, main_of
 from bench.table import as_markdown, as_text, compared, rows
@@ -57,7 +57,8 @@ def main(arguments: Sequence[str], contenders: Sequence[Contender] | None = None
     print("".join(_unmet_sentences(results)), end="")
     if earlier is not None:
         print("\n" + as_text(compared(earlier, results)))
-    is_whole = not asked.quick and not asked.only  # parts and try-outs never take the place of a whole run
+    # parts and try-outs never take the place of a whole run
+    is_whole = not asked.quick and not asked.only and asked.peers is None
     if asked.out or is_whole:
         results.save(asked.out or LATEST)
     if asked.plots:
@@ -78,7 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--only", metavar="NAME", action="append", help="only this work, or those whose name begins so")
     parser.add_argument("--quick", action="store_true", help="do every work once, very small: do all of them work?")
-    parser.add_argument("--rounds", metavar="N", type=int, default=5, help="how often each is measured (default: 5)")
+    parser.add_argument(
+        "--rounds", metavar="N", type=_rounds, default=5, help="how often each is measured (default: 5)"
+    )
     beside = parser.add_mutually_exclusive_group()
     names = [peer.name for peer in (*PEERS, *VARIANTS)]
     beside.add_argument(
@@ -88,11 +91,21 @@ def _parser() -> argparse.ArgumentParser:
         "--without-peers", dest="peers", action="store_const", const=[], help="only Placet and the limit: minutes less"
     )
     parser.add_argument(
-        "--out", metavar="FILE", type=Path, help="where results go (a whole run: .dev/bench/latest.json)"
+        "--out", metavar="FILE", type=place, help="where results go (a whole run: .dev/bench/latest.json)"
     )
     parser.add_argument("--compare", metavar="FILE", type=Path, help="also print the ratios to these earlier results")
     parser.add_argument("--plots", action="store_true", help="write plots and figures into docs/")
     return parser
+
+
+def _rounds(text: str) -> int:
+    try:
+        rounds = int(text)
+    except ValueError:
+        rounds = 0
+    if rounds < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} measures nothing: give a whole number from 1 on")
+    return rounds
 
 
 def _chosen(names: Sequence[str] | None) -> list[Work]:

@@ -81,6 +81,72 @@ def test_the_docs_are_written_from_whole_runs_only(option: str, capsys: pytest.C
     assert "needs a whole run" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("rounds", ["0", "-1", "many"])
+def test_a_number_of_rounds_that_measures_nothing_is_refused(rounds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run.main([f"--rounds={rounds}"])
+
+    assert f"'{rounds}' measures nothing: give a whole number from 1 on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "is_kept"),
+    [([], True), (["--without-peers"], False), (["--peers=langgraph"], False), (["--only=turn"], False)],
+)
+def test_only_a_whole_run_takes_the_place_of_the_latest_results(
+    options: list[str], is_kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "LATEST", tmp_path / "latest.json")
+    monkeypatch.setattr(run, "measure", lambda *_: results_with(2.0))
+
+    exit_code = run.main(options, CONTENDERS)
+
+    assert exit_code == 0
+    assert (tmp_path / "latest.json").exists() == is_kept
+
+
+def test_a_place_where_results_cannot_be_kept_is_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "measure", lambda *_: pytest.fail("it was measured"))
+    (tmp_path / "file").touch()
+    refused = {
+        tmp_path: "is a folder: name a file",
+        tmp_path / "missing" / "results.json": f"there is no folder {tmp_path / 'missing'}",
+        tmp_path / "file" / "results.json": "there is no folder",
+        tmp_path / ("long" * 100): "cannot be written (File name too long): name another file",
+    }
+
+    for place, sentence in refused.items():
+        with pytest.raises(SystemExit, match="2"):
+            run.main(["--without-peers", "--out", str(place)], CONTENDERS)
+        assert sentence in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_results_that_cannot_be_compared_with_are_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "measure", lambda *_: pytest.fail("it was measured"))
+    results_with(1.0).save(tmp_path / "good.json")
+    good = json.loads((tmp_path / "good.json").read_text())
+    refused: dict[str, object] = {
+        "holds no results of this benchmark (Object missing required field": {},
+        "Expected `object`, got `array` - at `$.values`": good | {"values": []},
+        "Expected `float`, got `str` - at `$.values[...][...]`": good | {"values": {"turn:10:turn": {"placet": "2"}}},
+        "Expected `float` >= 0.0 - at `$.values[...][...]`": good | {"values": {"turn:10:turn": {"placet": -1}}},
+        "Expected `int`, got `str` - at `$.rounds`": good | {"rounds": "5"},
+        "holds no figures": good | {"values": {}},
+    }
+
+    for sentence, content in refused.items():
+        (tmp_path / "earlier.json").write_text(json.dumps(content))
+        assert run.main(["--without-peers", "--compare", str(tmp_path / "earlier.json")], CONTENDERS) == 1
+        shown = capsys.readouterr().err
+        assert sentence in shown
+        assert shown.rstrip().endswith("name a file that `python3 dev.py bench --out FILE` wrote.")
+
+
 def test_results_come_back_from_their_file_and_the_least_counts(tmp_path: Path) -> None:
     results = results_with(3.0)
     results.add("turn", 10, "placet", {"turn": 2.0})

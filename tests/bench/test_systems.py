@@ -20,6 +20,13 @@ def test_the_stores_are_measured_beside_the_plain_driver(capsys: pytest.CaptureF
         assert words in shown
 
 
+def test_a_place_where_a_report_cannot_be_kept_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        report.options_of("stores", "", ["--out", str(tmp_path)])
+
+    assert "is a folder: name a file" in capsys.readouterr().err
+
+
 def test_a_report_is_kept_and_stands_in_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "benchmark.md"
     page.write_text(f"before\n{report.begin('stores')}\nold\n{report.END}\nafter\n")
