@@ -70,6 +70,13 @@ class Results:
     def of(self, work: Work, size: int, figure: Figure) -> dict[str, float]:
         return self.values.get(f"{work.name}:{size}:{figure.key}", {})
 
+    def circumstances(self) -> str:
+        versions = {name: version for found in self.versions.values() for name, version in found.items()}
+        named = ", ".join(f"{name} {version}" for name, version in versions.items())
+        effort = {0: "each once and very small: no measurement", 1: "one round"}
+        least = effort.get(self.rounds, f"least of at most {self.rounds} rounds")
+        return f"{self.date} · {self.machine} · {self.python} · {named} · {least}"
+
     def save(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n")

@@ -8,7 +8,6 @@ import json
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 from bench.results import place
 from bench.table import as_markdown, as_text

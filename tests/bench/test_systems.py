@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench import run
-from bench.systems import report
+from bench.results import Results
+from bench.systems import SYSTEMS, report
 
 
 def test_the_stores_are_measured_beside_the_plain_driver(capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,6 +19,22 @@ def test_the_stores_are_measured_beside_the_plain_driver(capsys: pytest.CaptureF
     assert exit_code == 0
     for words in ("SQLite, durable appends, 16 writers", "PostgreSQL, 60 waiting runs: from decision to effect"):
         assert words in shown
+
+
+def test_the_desk_is_measured_beside_the_bare_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code = run.main(["desk", "--quick", "--out", str(tmp_path / "desk.json")])
+
+    shown = capsys.readouterr()
+    assert exit_code == 0, shown.err
+    assert "a decision over HTTP, durable, by 32 clients, while 20 requests wait" in shown.out
+    found = Results.load(tmp_path / "desk.json")
+    assert {tuple(row) for row in found.values.values()} == {("placet", "limit")}
+    assert {key.split(":")[0] for key in found.values} == {"desk-decisions", "desk-pages", "desk-listeners"}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_docs_page_has_a_place_for_the_figures_of_every_system(name: str) -> None:
+    assert report.PAGE.read_text().count(report.begin(name)) == 1
 
 
 def test_a_place_where_a_report_cannot_be_kept_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
