@@ -15,7 +15,8 @@ from bench import work as w
 
 CLIENTS = 32
 """Who decide at the same time."""
-PAGES = 20
+PAGES = 50
+"""Of which the fastest counts: what disturbs a page makes it slower, never faster."""
 PATIENCE = 120.0
 
 
@@ -86,11 +87,14 @@ async def pages(subject: w.Subject, pending: int) -> w.Figures:
         for name, path in served.pages.items():
             status, body = await client.ask("GET", path)  # the first one warms up
             w.expect((status, len(body) > 100), (200, True), f"{name}: status, and whether there is something in it")
-            began = time.perf_counter()
-            for _ in range(PAGES):
-                await client.ask("GET", path)
-            found[name] = (time.perf_counter() - began) / PAGES
+            found[name] = min([await _seconds(client, path) for _ in range(PAGES)])
     return found
+
+
+async def _seconds(client: Connection, path: str) -> float:
+    began = time.perf_counter()
+    await client.ask("GET", path)
+    return time.perf_counter() - began
 
 
 async def listeners(subject: w.Subject, count: int) -> w.Figures:

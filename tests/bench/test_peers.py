@@ -201,6 +201,16 @@ def test_what_took_long_is_not_measured_again_in_later_rounds(monkeypatch: pytes
     assert workers.asked == ["work:1", "work:10", "work:100"]
 
 
+def test_what_takes_long_to_prepare_may_be_given_more_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = Workers()
+    monkeypatch.setattr(measuring, "_lines", workers)
+    monkeypatch.setattr(measuring, "PATIENCE", 1e-12)
+
+    measure([Contender("slow", "", "")], [ANOTHER], 3, lambda _text: None, patience=60.0)
+
+    assert workers.asked == ["another:1"] * 3
+
+
 def test_what_a_contender_cannot_do_is_asked_of_it_once_and_larger_sizes_not_at_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

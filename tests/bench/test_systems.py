@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from bench import run
+from bench.contenders import placet_desk
 from bench.results import Results
+from bench.sections.desk import connections
 from bench.systems import SYSTEMS, report
 
 
@@ -30,6 +33,30 @@ def test_the_desk_is_measured_beside_the_bare_server(tmp_path: Path, capsys: pyt
     found = Results.load(tmp_path / "desk.json")
     assert {tuple(row) for row in found.values.values()} == {("placet", "limit")}
     assert {key.split(":")[0] for key in found.values} == {"desk-decisions", "desk-pages", "desk-listeners"}
+
+
+async def calls_of_functions(page: str, pending: int) -> int:
+    """How many are needed for a page of the desk while so many requests wait: the least of some, all warm."""
+    counts = []
+    async with placet_desk.serve_desk(pending) as served, connections(served, 1) as (client,):
+        for _ in range(4):
+            calls: list[str] = []
+            sys.setprofile(lambda _frame, event, _argument, calls=calls: calls.append(event))
+            try:
+                status, _ = await client.ask("GET", served.pages[page])
+            finally:
+                sys.setprofile(None)
+            assert status == 200
+            counts.append(sum(event in ("call", "c_call") for event in calls))
+    return min(counts)
+
+
+@pytest.mark.parametrize("page", ["list", "inbox"])
+async def test_a_page_of_the_desk_takes_as_many_steps_however_many_requests_wait(page: str) -> None:
+    few, many = [await calls_of_functions(page, pending) for pending in (60, 1200)]
+
+    assert few > 500
+    assert many == pytest.approx(few, rel=0.02)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
