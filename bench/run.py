@@ -56,7 +56,7 @@ def main(arguments: Sequence[str], contenders: Sequence[Contender] | None = None
     print("".join(_unmet_sentences(results)), end="")
     if not asked.quick and not (set(results.versions) - {PLACET.name, LIMIT.name}):
         print(
-            "Targets are times the best peer's: without --without-peers, or with --peers NAME, the table judges them."
+            "Targets are held against the best peer: leave --without-peers out, or name one with --peers, to see them."
         )
     if earlier is not None:
         print("\n" + as_text(compared(earlier, results)))
@@ -64,6 +64,8 @@ def main(arguments: Sequence[str], contenders: Sequence[Contender] | None = None
     is_whole = not asked.quick and not asked.only and asked.peers is None
     if asked.out or is_whole:
         results.save(asked.out or LATEST)
+    elif not asked.quick:
+        print("Not kept: only a whole run beside all peers becomes latest.json. With --out FILE this one is kept too.")
     if asked.plots:
         write_docs(results, works, DOCS)
     return 0 if asked.quick else _judge_budgets(results, works)

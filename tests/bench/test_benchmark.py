@@ -94,7 +94,11 @@ def test_a_number_of_rounds_that_measures_nothing_is_refused(rounds: str, capsys
     [([], True), (["--without-peers"], False), (["--peers=langgraph"], False), (["--only=turn"], False)],
 )
 def test_only_a_whole_run_takes_the_place_of_the_latest_results(
-    options: list[str], is_kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: list[str],
+    is_kept: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(run, "LATEST", tmp_path / "latest.json")
     monkeypatch.setattr(run, "measure", lambda *_: results_with(2.0))
@@ -103,6 +107,7 @@ def test_only_a_whole_run_takes_the_place_of_the_latest_results(
 
     assert exit_code == 0
     assert (tmp_path / "latest.json").exists() == is_kept
+    assert ("Not kept" in capsys.readouterr().out) == (not is_kept)
 
 
 def test_a_place_where_results_cannot_be_kept_is_refused_before_anything_is_measured(
@@ -223,7 +228,7 @@ def test_a_table_without_peers_is_followed_by_a_line_that_says_how_targets_are_j
 
     run.main(["--without-peers"], CONTENDERS)
 
-    assert "Targets are times the best peer's" in capsys.readouterr().out
+    assert "Targets are held against the best peer" in capsys.readouterr().out
 
 
 def test_a_whole_run_leaves_the_desk_to_its_own_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
