@@ -29,6 +29,7 @@ if __name__ == "__main__":  # as a script, only the folder of this file is searc
 
 from bench.fleet_agents import EFFECTS, agents
 from bench.fleet_limit import CONCURRENCY, make_app
+from bench.results import place
 from placet.desk import Desk
 from placet.fleet.schema import migrate
 from placet.stores.postgres import PostgresStore
@@ -293,7 +294,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="dev.py bench fleet", description="The fleet beside empty jobs, in one run.")
     parser.add_argument("--quick", action="store_true", help="very small: does it work?")
     parser.add_argument("--docs", action="store_true", help="write the figures into docs/fleet.md")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.add_argument("--out", type=place, metavar="FILE", help="write the figures as JSON")
     asked = parser.parse_args(arguments)
     if asked.docs and asked.quick:
         parser.error("--docs needs a whole run, without --quick")

@@ -30,10 +30,14 @@ class ContenderFailed(Exception):
 
 
 def measure(
-    contenders: Sequence[Contender], works: Sequence[Work], rounds: int, tell: Callable[[str], None]
+    contenders: Sequence[Contender],
+    works: Sequence[Work],
+    rounds: int,
+    tell: Callable[[str], None],
+    patience: float | None = None,
 ) -> Results:
     """Rounds are the outer loop, so that a disturbance of some seconds cannot spoil all measurements of one work."""
-    results, schedule = _empty(rounds), _Schedule()
+    results, schedule = _empty(rounds), _Schedule(PATIENCE if patience is None else patience)
     cells = [(work, size) for work in works for size in work.sizes]
     for number in range(rounds):
         for at, cell in enumerate(cells):
@@ -50,7 +54,8 @@ def measure(
 class _Schedule:
     """Who does a cell once more, and who has done it often enough or cannot do it."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
         self._spent: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._too_large: dict[tuple[str, str], int] = {}
         """By contender and work: the smallest size that came back without figures."""
@@ -59,7 +64,7 @@ class _Schedule:
         work, size = cell
         return lambda contender: (
             size < self._too_large.get((contender.name, work.name), size + 1)
-            and self._spent[contender.name, label(cell)] < PATIENCE
+            and self._spent[contender.name, label(cell)] < self._patience
         )
 
     @contextmanager

@@ -2,19 +2,16 @@
 
 Works are declared in bench/sections, contenders in bench/contenders, targets on the works' figures. Each measurement is
 a fresh process; contenders take turns; the least processor time of all repetitions counts. Peers run in environments of
-their own, which are made on first use. `bench stores` and the like measure whole systems (bench/systems).
+their own, which are made on first use. `bench stores` and `bench desk` measure whole systems (bench/systems).
 docs/benchmark.md says what the figures mean.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Self
 
 if __name__ == "__main__":  # as a script, only the folder of this file is searched
     sys.path[0] = str(Path(__file__).resolve().parents[1])
@@ -23,8 +20,10 @@ from bench.contenders import CONTENDERS, LIMIT, PEERS, PLACET, VARIANTS
 from bench.environments import NoEnvironment, set_up
 from bench.measuring import ContenderFailed, measure, try_out
 from bench.plots import plot
-from bench.results import NotResults, Results, over_budget
+from bench.progress import Progress
+from bench.results import NotResults, Results, over_budget, place
 from bench.sections import works as all_works
+from bench.sections import works_of_the_library
 from bench.systems import SYSTEMS, main_of
 from bench.table import as_markdown, as_text, compared, rows
 from bench.targets import unmet
@@ -43,7 +42,7 @@ def main(arguments: Sequence[str], contenders: Sequence[Contender] | None = None
     if asked.plots and (asked.quick or asked.only or asked.peers is not None):
         parser.error("--plots writes the docs: it needs a whole run, without --quick and --only, beside all peers")
     try:
-        works = _chosen(asked.only)
+        works = _chosen(asked.only, is_quick=asked.quick)
         earlier = Results.load(asked.compare) if asked.compare else None  # it may be the file that is written below
         contenders = _with_peers(asked.peers) if contenders is None else contenders
         with Progress() as progress:
@@ -53,13 +52,20 @@ def main(arguments: Sequence[str], contenders: Sequence[Contender] | None = None
         return 1
     results.unmet = unmet(results, works)
     print(as_text(rows(results, works)))
-    print(_circumstances(results))
+    print("\n" + results.circumstances())
     print("".join(_unmet_sentences(results)), end="")
+    if not asked.quick and not (set(results.versions) - {PLACET.name, LIMIT.name}):
+        print(
+            "Targets are held against the best peer: leave --without-peers out, or name one with --peers, to see them."
+        )
     if earlier is not None:
         print("\n" + as_text(compared(earlier, results)))
-    is_whole = not asked.quick and not asked.only  # parts and try-outs never take the place of a whole run
+    # parts and try-outs never take the place of a whole run
+    is_whole = not asked.quick and not asked.only and asked.peers is None
     if asked.out or is_whole:
         results.save(asked.out or LATEST)
+    elif not asked.quick:
+        print("Not kept: only a whole run beside all peers becomes latest.json. With --out FILE this one is kept too.")
     if asked.plots:
         write_docs(results, works, DOCS)
     return 0 if asked.quick else _judge_budgets(results, works)
@@ -74,11 +80,15 @@ def _with_peers(names: Sequence[str] | None) -> list[Contender]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="dev.py bench", description="Placet's works beside the bare limit of Python and beside other runtimes."
+        prog="dev.py bench",
+        description="Placet's works beside the bare limit of Python and beside other runtimes.",
+        epilog="Whole systems have commands of their own: bench desk, bench stores, bench fleet.",
     )
     parser.add_argument("--only", metavar="NAME", action="append", help="only this work, or those whose name begins so")
     parser.add_argument("--quick", action="store_true", help="do every work once, very small: do all of them work?")
-    parser.add_argument("--rounds", metavar="N", type=int, default=5, help="how often each is measured (default: 5)")
+    parser.add_argument(
+        "--rounds", metavar="N", type=_rounds, default=5, help="how often each is measured (default: 5)"
+    )
     beside = parser.add_mutually_exclusive_group()
     names = [peer.name for peer in (*PEERS, *VARIANTS)]
     beside.add_argument(
@@ -88,57 +98,36 @@ def _parser() -> argparse.ArgumentParser:
         "--without-peers", dest="peers", action="store_const", const=[], help="only Placet and the limit: minutes less"
     )
     parser.add_argument(
-        "--out", metavar="FILE", type=Path, help="where results go (a whole run: .dev/bench/latest.json)"
+        "--out", metavar="FILE", type=place, help="where results go (a whole run: .dev/bench/latest.json)"
     )
     parser.add_argument("--compare", metavar="FILE", type=Path, help="also print the ratios to these earlier results")
     parser.add_argument("--plots", action="store_true", help="write plots and figures into docs/")
     return parser
 
 
-def _chosen(names: Sequence[str] | None) -> list[Work]:
+def _rounds(text: str) -> int:
+    try:
+        rounds = int(text)
+    except ValueError:
+        rounds = 0
+    if rounds < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} measures nothing: give a whole number from 1 on")
+    return rounds
+
+
+def _chosen(names: Sequence[str] | None, *, is_quick: bool) -> list[Work]:
+    if not names and not is_quick:
+        return works_of_the_library()
     found = [work for work in all_works() if not names or any(work.name.startswith(name) for name in names)]
     if not found:
         raise NotResults(f"no work is called {names!r}: there are {', '.join(work.name for work in all_works())}.")
     return found
 
 
-class Progress:
-    """What is measured now, and for how long already: as a line that changes, or as a line a minute in a log."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._said = -math.inf
-        self._is_live = sys.stderr.isatty()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_live:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-    def __call__(self, text: str) -> None:
-        seconds = time.monotonic() - self._began
-        line = f"{int(seconds) // 60}:{int(seconds) % 60:02}  {text}"
-        if self._is_live:
-            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
-        elif seconds - self._said >= 60:
-            self._said = seconds
-            print(line, file=sys.stderr, flush=True)
-
-
 def _unmet_sentences(results: Results) -> Iterator[str]:
     for each in results.unmet:
         what = f"target not met: {each['work']}:{each['size']}:{each['figure']}"
         yield f"{what}: {each['reached']:.2f} instead of {each['target']:g}, against {each['against']}\n"
-
-
-def _circumstances(results: Results) -> str:
-    versions = {name: version for found in results.versions.values() for name, version in found.items()}
-    named = ", ".join(f"{name} {version}" for name, version in versions.items())
-    effort = {0: "each once and very small: no measurement", 1: "one round"}
-    least = effort.get(results.rounds, f"least of at most {results.rounds} rounds")
-    return f"\n{results.date} · {results.machine} · {results.python} · {named} · {least}"
 
 
 def write_docs(results: Results, works: Sequence[Work], docs: Path) -> None:
@@ -150,7 +139,7 @@ def write_docs(results: Results, works: Sequence[Work], docs: Path) -> None:
     page = docs / "benchmark.md"
     before, _, rest = page.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    figures = f"{BEGIN}\n{_circumstances(results).strip()}\n\n{as_markdown(rows(results, works))}\n{END}"
+    figures = f"{BEGIN}\n{results.circumstances()}\n\n{as_markdown(rows(results, works))}\n{END}"
     page.write_text(before + figures + after)
 
 

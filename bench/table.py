@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from bench.contenders import LIMIT, PEERS, PLACET, VARIANTS
@@ -15,15 +16,16 @@ NOTHING = "–"
 
 
 def rows(results: Results, works: Sequence[Work]) -> list[Row]:
-    """One row per figure and size; growth stands below the sizes. Beside the figures: how many times the limit Placet
-    costs and, where peers took part, how many times less than the best of them, and whether that was the target."""
+    """One row per figure and size; a figure's growth stands below its sizes. Beside the figures: how many times the
+    limit Placet costs and, where peers took part, how many times less than the best of them, and whether that was the
+    target. A dash is a contender without a figure; a ratio that there is not is an empty cell."""
     names = ordered({name for row in results.values.values() for name in row})
     table = [["work", *names, *_ratio_heads(names)]]
     for work in works:
         sizes = sorted({int(key.split(":")[1]) for key in results.values if key.split(":")[0] == work.name})
         for figure in work.figures:
             table.extend(_row(results, work, size, figure, names) for size in sizes)
-        table.extend(_growth(results, work, names))
+            table.extend(_growth(results, work, figure, names))
     return table
 
 
@@ -47,21 +49,23 @@ def _row(results: Results, work: Work, size: int, figure: Figure, names: Sequenc
     figures = [shown(values[name], figure.unit) if name in values else NOTHING for name in names]
     over = [_ratio(values.get(PLACET.name), values.get(LIMIT.name))] if LIMIT.name in names else []
     times = ahead(values)
-    beside = [NOTHING if times is None else _digits(times), _told(of_figure(results, work, size, figure))]
+    beside = ["" if times is None else _digits(times), _told(of_figure(results, work, size, figure))]
     return [title, *figures, *over, *(beside if _has_peers(names) else [])]
 
 
-def _growth(results: Results, work: Work, names: Sequence[str]) -> Iterator[Row]:
+def _growth(results: Results, work: Work, figure: Figure, names: Sequence[str]) -> Iterator[Row]:
     if work.growth is None:
         return
-    small, large = (results.of(work, size, work.figures[0]) for size in work.growth)
+    small, large = (results.of(work, size, figure) for size in work.growth)
     if small and large:
         growth = [
-            f"× {large[name] / small[name]:.2f}" if name in small and name in large else NOTHING for name in names
+            f"× {large[name] / small[name]:.2f}" if small.get(name) and name in large else NOTHING for name in names
         ]
-        title = f"  growth from {work.growth[0]:,} to {work.growth[1]:,}"
+        title = (
+            f"  growth of {figure.noun or figure.title or figure.key}, from {work.growth[0]:,} to {work.growth[1]:,}"
+        )
         over = [""] if LIMIT.name in names else []
-        yield [title, *growth, *over, *(["", _told(of_growth(results, work))] if _has_peers(names) else [])]
+        yield [title, *growth, *over, *(["", _told(of_growth(results, work, figure))] if _has_peers(names) else [])]
 
 
 def _told(verdict: Verdict | None) -> str:
@@ -72,10 +76,12 @@ def _told(verdict: Verdict | None) -> str:
 
 
 def _ratio(mine: float | None, theirs: float | None) -> str:
-    return NOTHING if mine is None or not theirs else _digits(mine / theirs)
+    return "" if mine is None or not theirs else _digits(mine / theirs)
 
 
 def shown(value: float, unit: Unit) -> str:
+    if value <= 0:
+        return NOTHING  # so little that the clock did not move: only where a work is done once and very small
     match unit:
         case "µs":
             return f"{_digits(value * 1e6)} µs"
@@ -93,7 +99,9 @@ def _digits(number: float) -> str:
     """Three significant digits, no exponent."""
     if number >= 100:
         return f"{number:,.0f}"
-    return f"{number:.1f}" if number >= 10 else f"{number:.2f}"
+    if number >= 1:
+        return f"{number:.1f}" if number >= 10 else f"{number:.2f}"
+    return f"{number:.{2 - math.floor(math.log10(number))}f}" if number > 0 else "0"
 
 
 def as_text(table: Sequence[Row]) -> str:

@@ -49,10 +49,10 @@ def of_figure(results: Results, work: Work, size: int, figure: Figure) -> Verdic
     return Verdict("ahead", work.name, size, figure.key, target, reached, best_peer(values) or "")
 
 
-def of_growth(results: Results, work: Work) -> Verdict | None:
+def of_growth(results: Results, work: Work, figure: Figure) -> Verdict | None:
     if work.growth is None or work.growth_target is None:
         return None
-    figure, (small, large) = work.figures[0], work.growth
+    small, large = work.growth
     before, after = (results.of(work, size, figure).get(PLACET.name) for size in work.growth)
     if not before or not after:
         return None
@@ -61,8 +61,9 @@ def of_growth(results: Results, work: Work) -> Verdict | None:
 
 def verdicts(results: Results, works: Sequence[Work]) -> Iterator[Verdict]:
     for work in works:
-        found = [of_figure(results, work, size, figure) for figure in work.figures for size in work.sizes]
-        yield from (each for each in [*found, of_growth(results, work)] if each is not None)
+        for figure in work.figures:
+            found = [of_figure(results, work, size, figure) for size in work.sizes]
+            yield from (each for each in [*found, of_growth(results, work, figure)] if each is not None)
 
 
 def unmet(results: Results, works: Sequence[Work]) -> list[dict[str, Any]]:

@@ -126,6 +126,8 @@ class Figure:
     key: str
     title: str
     unit: Unit
+    noun: str = ""
+    """What it is called where its growth is told; without one, by its title or its key."""
     budget: float = math.inf
     """How many times as much as the limit Placet may cost at most: more is a failure of the benchmark."""
     targets: Mapping[int, float] = field(default_factory=dict)
@@ -155,9 +157,9 @@ class Work:
     quick: int
     """The size that is enough to see that it works."""
     growth: tuple[int, int] | None = None
-    """Two sizes whose ratio shows how the cost grows."""
+    """Two sizes whose ratio shows how the cost grows, of each figure."""
     growth_target: float | None = None
-    """How much more Placet's cost at the larger of the two is meant to be at most."""
+    """How much more Placet's cost at the larger of the two is meant to be at most, of each figure."""
     plot: Plot | None = None
     needs: tuple[str, ...] = ()
     """Names of `Subject` that some contenders do not have."""

@@ -10,3 +10,8 @@ SECTIONS = (turns, cycle, pauses, states, many_runs, ledger, streaming, desk, fo
 
 def works() -> list[Work]:
     return [work for section in SECTIONS for work in section.WORKS]
+
+
+def works_of_the_library() -> list[Work]:
+    """What a whole run measures. The desk's figures are of the clock and without peers: `bench desk` measures those."""
+    return [work for section in SECTIONS if section is not desk for work in section.WORKS]

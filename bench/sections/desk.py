@@ -15,7 +15,8 @@ from bench import work as w
 
 CLIENTS = 32
 """Who decide at the same time."""
-PAGES = 20
+PAGES = 50
+"""Of which the fastest counts: what disturbs a page makes it slower, never faster."""
 PATIENCE = 120.0
 
 
@@ -86,11 +87,14 @@ async def pages(subject: w.Subject, pending: int) -> w.Figures:
         for name, path in served.pages.items():
             status, body = await client.ask("GET", path)  # the first one warms up
             w.expect((status, len(body) > 100), (200, True), f"{name}: status, and whether there is something in it")
-            began = time.perf_counter()
-            for _ in range(PAGES):
-                await client.ask("GET", path)
-            found[name] = (time.perf_counter() - began) / PAGES
+            found[name] = min([await _seconds(client, path) for _ in range(PAGES)])
     return found
+
+
+async def _seconds(client: Connection, path: str) -> float:
+    began = time.perf_counter()
+    await client.ask("GET", path)
+    return time.perf_counter() - began
 
 
 async def listeners(subject: w.Subject, count: int) -> w.Figures:
@@ -115,7 +119,7 @@ WORKS = [
         needs=("serve_desk",),
         title="a decision over HTTP, durable, by 32 clients, while {size} requests wait",
         run=decisions,
-        figures=(w.Figure("decision", "", "per s"),),
+        figures=(w.Figure("decision", "", "per s", noun="a decision's time"),),
         sizes=(1_000, 100_000),
         quick=20,
         growth=(1_000, 100_000),
@@ -126,7 +130,10 @@ WORKS = [
         needs=("serve_desk",),
         title="while {size} requests wait",
         run=pages,
-        figures=(w.Figure("list", "a page of the API's list", "ms"), w.Figure("inbox", "the inbox page", "ms")),
+        figures=(
+            w.Figure("list", "a page of the API's list", "ms", noun="the time of a page of the API's list"),
+            w.Figure("inbox", "the inbox page", "ms", noun="the inbox page's time"),
+        ),
         sizes=(1_000, 100_000),
         quick=20,
         growth=(1_000, 100_000),

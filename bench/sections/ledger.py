@@ -29,7 +29,7 @@ WORKS = [
         name="status",
         title="status of one call among {size} decisions",
         run=status_among,
-        figures=(w.Figure("status", "", "µs"),),
+        figures=(w.Figure("status", "", "µs", noun="the time to ask"),),
         sizes=(1000, 10_000, 100_000),
         quick=10,
         growth=(1000, 100_000),

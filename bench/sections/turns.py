@@ -34,7 +34,7 @@ WORKS = [
         name="turn",
         title="one turn with one call, in a run of {size} turns",
         run=one_call_per_turn,
-        figures=(w.Figure("turn", "", "µs", targets={10: 15, 400: 40}),),
+        figures=(w.Figure("turn", "", "µs", noun="a turn's time", targets={10: 15, 400: 40}),),
         sizes=(10, 25, 50, 100, 200, 400),
         quick=3,
         growth=(10, 400),

@@ -8,8 +8,8 @@ import json
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
+from bench.results import place
 from bench.table import as_markdown, as_text
 from bench.work import ROOT
 
@@ -76,7 +76,7 @@ def options_of(name: str, about: str, arguments: Sequence[str]) -> argparse.Name
     parser = argparse.ArgumentParser(prog=f"dev.py bench {name}", description=about)
     parser.add_argument("--quick", action="store_true", help="very small: does it work?")
     parser.add_argument("--docs", action="store_true", help="write the figures into docs/benchmark.md")
-    parser.add_argument("--out", type=Path, metavar="FILE", help=f"where results go (.dev/bench/{name}.json)")
+    parser.add_argument("--out", type=place, metavar="FILE", help=f"where results go (.dev/bench/{name}.json)")
     options = parser.parse_args(arguments)
     if options.quick and options.docs:
         parser.error("--docs needs a whole run, without --quick")

@@ -11,9 +11,9 @@ from bench import run
 from bench.contenders import CONTENDERS
 from bench.plots import draw
 from bench.results import NotResults, Results, over_budget
-from bench.sections import works
-from bench.table import as_markdown, as_text, compared, rows
-from bench.work import Contender
+from bench.sections import works, works_of_the_library
+from bench.table import as_markdown, as_text, compared, rows, shown
+from bench.work import Contender, Work
 
 WORKS = works()
 
@@ -81,6 +81,77 @@ def test_the_docs_are_written_from_whole_runs_only(option: str, capsys: pytest.C
     assert "needs a whole run" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("rounds", ["0", "-1", "many"])
+def test_a_number_of_rounds_that_measures_nothing_is_refused(rounds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run.main([f"--rounds={rounds}"])
+
+    assert f"'{rounds}' measures nothing: give a whole number from 1 on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "is_kept"),
+    [([], True), (["--without-peers"], False), (["--peers=langgraph"], False), (["--only=turn"], False)],
+)
+def test_only_a_whole_run_takes_the_place_of_the_latest_results(
+    options: list[str],
+    is_kept: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(run, "LATEST", tmp_path / "latest.json")
+    monkeypatch.setattr(run, "measure", lambda *_: results_with(2.0))
+
+    exit_code = run.main(options, CONTENDERS)
+
+    assert exit_code == 0
+    assert (tmp_path / "latest.json").exists() == is_kept
+    assert ("Not kept" in capsys.readouterr().out) == (not is_kept)
+
+
+def test_a_place_where_results_cannot_be_kept_is_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "measure", lambda *_: pytest.fail("it was measured"))
+    (tmp_path / "file").touch()
+    refused = {
+        tmp_path: "is a folder: name a file",
+        tmp_path / "missing" / "results.json": f"there is no folder {tmp_path / 'missing'}",
+        tmp_path / "file" / "results.json": "there is no folder",
+        tmp_path / ("long" * 100): "cannot be written (File name too long): name another file",
+    }
+
+    for place, sentence in refused.items():
+        with pytest.raises(SystemExit, match="2"):
+            run.main(["--without-peers", "--out", str(place)], CONTENDERS)
+        assert sentence in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_results_that_cannot_be_compared_with_are_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "measure", lambda *_: pytest.fail("it was measured"))
+    results_with(1.0).save(tmp_path / "good.json")
+    good = json.loads((tmp_path / "good.json").read_text())
+    refused: dict[str, object] = {
+        "holds no results of this benchmark (Object missing required field": {},
+        "Expected `object`, got `array` - at `$.values`": good | {"values": []},
+        "Expected `float`, got `str` - at `$.values[...][...]`": good | {"values": {"turn:10:turn": {"placet": "2"}}},
+        "Expected `float` >= 0.0 - at `$.values[...][...]`": good | {"values": {"turn:10:turn": {"placet": -1}}},
+        "Expected `int`, got `str` - at `$.rounds`": good | {"rounds": "5"},
+        "holds no figures": good | {"values": {}},
+    }
+
+    for sentence, content in refused.items():
+        (tmp_path / "earlier.json").write_text(json.dumps(content))
+        assert run.main(["--without-peers", "--compare", str(tmp_path / "earlier.json")], CONTENDERS) == 1
+        shown = capsys.readouterr().err
+        assert sentence in shown
+        assert shown.rstrip().endswith("name a file that `python3 dev.py bench --out FILE` wrote.")
+
+
 def test_results_come_back_from_their_file_and_the_least_counts(tmp_path: Path) -> None:
     results = results_with(3.0)
     results.add("turn", 10, "placet", {"turn": 2.0})
@@ -110,8 +181,74 @@ def test_the_table_shows_figures_ratios_and_growth() -> None:
 
     by_title = {line[:46].strip(): line[46:].split() for line in text.splitlines()}
     assert by_title["one turn with one call, in a run of 400 turns"][-1] == "3.00"
-    assert "× 1.50" in next(line for line in text.splitlines() if "growth from 10 to 400" in line)
+    assert "× 1.50" in next(line for line in text.splitlines() if "growth of a turn's time, from 10 to 400" in line)
     assert len({len(line) for line in text.splitlines()}) == 1
+
+
+def test_growth_stands_below_the_figure_that_it_is_of() -> None:
+    results = results_with(2e-3)
+    results.values["desk-pages:100000:inbox"] = {"placet": 6e-3, "limit": 1.0}
+
+    (pages,) = (work for work in WORKS if work.name == "desk-pages")
+    table = rows(results, [pages])
+
+    assert [row[:2] for row in table[1:]] == [
+        ["while 1,000 requests wait: a page of the API's list", "2.00 ms"],
+        ["while 100,000 requests wait: a page of the API's list", "2.00 ms"],
+        ["  growth of the time of a page of the API's list, from 1,000 to 100,000", "× 1.00"],
+        ["while 1,000 requests wait: the inbox page", "2.00 ms"],
+        ["while 100,000 requests wait: the inbox page", "6.00 ms"],
+        ["  growth of the inbox page's time, from 1,000 to 100,000", "× 3.00"],
+    ]
+
+
+def test_growth_of_a_rate_is_growth_of_its_time() -> None:
+    results = results_with(1e-3)
+    results.values["desk-decisions:100000:decision"] = {"placet": 2e-3, "limit": 1.0}
+
+    (decisions,) = (work for work in WORKS if work.name == "desk-decisions")
+    _, few, many, growth = rows(results, [decisions])
+
+    assert (few[1], many[1]) == ("1,000 per s", "500 per s")
+    assert growth[:2] == ["  growth of a decision's time, from 1,000 to 100,000", "× 2.00"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.0, "–"), (1.2345e-7, "0.000123 ms"), (5.66e-5, "0.0566 ms"), (2.0, "2,000 ms")]
+)
+def test_a_small_figure_keeps_its_digits_and_what_no_clock_saw_is_a_dash(seconds: float, text: str) -> None:
+    assert shown(seconds, "ms") == text
+    assert shown(0.0, "per s") == "–"
+
+
+def test_a_table_without_peers_is_followed_by_a_line_that_says_how_targets_are_judged(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "measure", lambda *_: results_with(2.0))
+
+    run.main(["--without-peers"], CONTENDERS)
+
+    assert "Targets are held against the best peer" in capsys.readouterr().out
+
+
+def test_a_whole_run_leaves_the_desk_to_its_own_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def measure(_contenders: object, works: list[Work], *_: object) -> Results:
+        asked.append([work.name for work in works])
+        return results_with(2.0)
+
+    monkeypatch.setattr(run, "LATEST", tmp_path / "latest.json")
+    monkeypatch.setattr(run, "measure", measure)
+
+    run.main([], CONTENDERS)
+    run.main(["--only", "desk"], CONTENDERS)
+
+    assert asked == [
+        [work.name for work in works_of_the_library()],
+        ["desk-decisions", "desk-pages", "desk-listeners"],
+    ]
+    assert not any(name.startswith("desk") for name in asked[0])
 
 
 def test_the_table_for_the_docs_has_the_same_cells() -> None:

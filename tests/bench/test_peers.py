@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bench import environments, measuring, run, worker
+from bench import environments, measuring, progress, run, worker
 from bench.contenders import PEERS, VARIANTS
 from bench.environments import LOCKS, NoEnvironment
 from bench.measuring import measure, try_out
@@ -201,6 +201,16 @@ def test_what_took_long_is_not_measured_again_in_later_rounds(monkeypatch: pytes
     assert workers.asked == ["work:1", "work:10", "work:100"]
 
 
+def test_what_takes_long_to_prepare_may_be_given_more_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = Workers()
+    monkeypatch.setattr(measuring, "_lines", workers)
+    monkeypatch.setattr(measuring, "PATIENCE", 1e-12)
+
+    measure([Contender("slow", "", "")], [ANOTHER], 3, lambda _text: None, patience=60.0)
+
+    assert workers.asked == ["another:1"] * 3
+
+
 def test_what_a_contender_cannot_do_is_asked_of_it_once_and_larger_sizes_not_at_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -251,11 +261,11 @@ def test_progress_in_a_log_is_a_line_a_minute(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter([0.0, 1.0, 59.0, 61.5, 62.0])
-    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
 
-    with run.Progress() as progress:
+    with progress.Progress() as tell:
         for name in ("first", "second", "third", "fourth"):
-            progress(name)
+            tell(name)
 
     assert capsys.readouterr().err == "0:01  first\n1:01  third\n"
 
@@ -279,8 +289,9 @@ def test_the_table_says_how_far_placet_is_ahead_of_the_best_peer_and_whether_tha
     assert one[3:] == ["–", "9.00 ms", "10.0", "9.00", ""]
     assert ten[5:] == ["10.0", "4.00", "≥ 4: met"]
     assert hundred[5:] == ["20.0", "4.00", "≥ 8: not met"]
+    assert growth[0] == "  growth of time, from 10 to 100"
     assert growth[1:] == ["× 2.00", "× 1.00", "× 2.00", "× 10.00", "", "", "≤ 1.2: not met"]
-    assert other[5:] == ["10.0", "–", ""]
+    assert other[5:] == ["10.0", "", ""]
 
 
 def test_the_results_name_the_targets_that_were_not_met(tmp_path: Path) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from bench import run
-from bench.systems import report
+from bench.contenders import placet_desk
+from bench.results import Results
+from bench.sections.desk import connections
+from bench.systems import SYSTEMS, report
 
 
 def test_the_stores_are_measured_beside_the_plain_driver(capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,6 +22,53 @@ def test_the_stores_are_measured_beside_the_plain_driver(capsys: pytest.CaptureF
     assert exit_code == 0
     for words in ("SQLite, durable appends, 16 writers", "PostgreSQL, 60 waiting runs: from decision to effect"):
         assert words in shown
+
+
+def test_the_desk_is_measured_beside_the_bare_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code = run.main(["desk", "--quick", "--out", str(tmp_path / "desk.json")])
+
+    shown = capsys.readouterr()
+    assert exit_code == 0, shown.err
+    assert "a decision over HTTP, durable, by 32 clients, while 20 requests wait" in shown.out
+    found = Results.load(tmp_path / "desk.json")
+    assert {tuple(row) for row in found.values.values()} == {("placet", "limit")}
+    assert {key.split(":")[0] for key in found.values} == {"desk-decisions", "desk-pages", "desk-listeners"}
+
+
+async def calls_of_functions(page: str, pending: int) -> int:
+    """How many are needed for a page of the desk while so many requests wait: the least of some, all warm."""
+    counts = []
+    async with placet_desk.serve_desk(pending) as served, connections(served, 1) as (client,):
+        for _ in range(4):
+            calls: list[str] = []
+            sys.setprofile(lambda _frame, event, _argument, calls=calls: calls.append(event))
+            try:
+                status, _ = await client.ask("GET", served.pages[page])
+            finally:
+                sys.setprofile(None)
+            assert status == 200
+            counts.append(sum(event in ("call", "c_call") for event in calls))
+    return min(counts)
+
+
+@pytest.mark.parametrize("page", ["list", "inbox"])
+async def test_a_page_of_the_desk_takes_as_many_steps_however_many_requests_wait(page: str) -> None:
+    few, many = [await calls_of_functions(page, pending) for pending in (60, 1200)]
+
+    assert few > 500
+    assert many == pytest.approx(few, rel=0.02)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_docs_page_has_a_place_for_the_figures_of_every_system(name: str) -> None:
+    assert report.PAGE.read_text().count(report.begin(name)) == 1
+
+
+def test_a_place_where_a_report_cannot_be_kept_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        report.options_of("stores", "", ["--out", str(tmp_path)])
+
+    assert "is a folder: name a file" in capsys.readouterr().err
 
 
 def test_a_report_is_kept_and_stands_in_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
