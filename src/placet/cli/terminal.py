@@ -155,6 +155,8 @@ def ask(prompt: str) -> str | None:
 
 def read_all(what: str) -> str:
     """All of standard input; whoever sits there is told that they are waited for."""
+    if sys.stdin is None:  # whoever started us has closed it
+        return ""
     if sys.stdin.isatty():
         print(f"Type {what}, then Ctrl-D.", file=sys.stderr, flush=True)
     try:

@@ -246,7 +246,8 @@ def _columns(request: DeskRequest) -> dict[str, Any]:  # Any: the fields of both
 
 class DecidedApproval(ApprovalShape, frozen=True, kw_only=True):
     warnings: list[str]
-    """What should be known about the decision, in words: standing decisions that its «always» contradicts."""
+    """What should be known about the decision, in words: standing decisions that its «always» contradicts, edited
+    arguments that nobody could check."""
 
     @classmethod
     def with_remarks(cls, request: DeskRequest, remarks: list[str]) -> DecidedApproval:

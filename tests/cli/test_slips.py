@@ -1,0 +1,86 @@
+"""What newcomers type, straight on a store that nobody drives: it works, or a sentence says what is meant."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from placet.cli.main import main
+from placet.desk import Desk, DeskRequest
+from tests.support.desk_server import support_agents
+
+AGENTS = ["--agents", "tests.desk_api.agents_here:agents"]
+Run = Callable[..., tuple[int, str, str]]
+"""The exit code, standard output and standard error of a command."""
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store with a run that waits with two refunds, and with nobody who drives it."""
+    monkeypatch.delenv("PLACET_DESK", raising=False)
+    monkeypatch.setenv("LOGNAME", "ops")
+    url = f"sqlite:///{tmp_path / 'placet.db'}"
+
+    async def start() -> None:
+        async with Desk(url, agents=support_agents()) as desk:
+            run = await desk.start("Support", "settle both", by="ana")
+            await desk.wait(run.id, until="paused", timeout=50)
+
+    asyncio.run(start())
+    return url
+
+
+@pytest.fixture
+def run(store: str, capsys: pytest.CaptureFixture[str]) -> Run:
+    def run_it(*words: str) -> tuple[int, str, str]:
+        try:
+            code = main([*words, "--store", store])
+        except SystemExit as ending:
+            code = int(str(ending.code))
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return run_it
+
+
+def waiting(store: str) -> list[DeskRequest]:
+    async def look() -> list[DeskRequest]:
+        async with Desk(store, run=False) as desk:
+            return await desk.pending()
+
+    return asyncio.run(look())
+
+
+@pytest.mark.parametrize("given", [io.StringIO(""), io.StringIO("\n"), None], ids=["empty", "a bare line", "closed"])
+def test_an_empty_standard_input_answers_nothing(
+    given: io.StringIO | None, store: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = waiting(store)
+    monkeypatch.setattr(sys, "stdin", given)
+
+    code, _, words = run("respond", first.id)
+    on_purpose, _, _ = run("respond", second.id, "--output", "")
+
+    assert (code, on_purpose) == (2, 0)
+    assert 'An empty answer on purpose: --output "".' in words
+    assert [each.id for each in waiting(store)] == [first.id]
+
+
+def test_an_edit_that_nobody_could_check_says_so(store: str, run: Run) -> None:
+    first, second = waiting(store)
+
+    blind, told, remark = run("edit", first.id, "--set", "cents=abc")
+    checked, _, words = run("edit", second.id, "--set", "cents=abc", *AGENTS)
+    fits, _, silence = run("edit", second.id, "--set", "cents=5", *AGENTS)
+
+    assert (blind, checked, fits) == (0, 1, 0)
+    assert told.startswith("approved with other arguments: refund")
+    assert remark.startswith("placet: Not checked: ")
+    assert "--agents MODULE:NAME" in remark
+    assert "cents" in words
+    assert silence == ""
