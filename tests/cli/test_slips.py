@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -84,3 +85,20 @@ def test_an_edit_that_nobody_could_check_says_so(store: str, run: Run) -> None:
     assert "--agents MODULE:NAME" in remark
     assert "cents" in words
     assert silence == ""
+
+
+def test_a_cancellation_where_nobody_drives_says_when_it_takes_effect(store: str, run: Run) -> None:
+    run_id = waiting(store)[0].run_id
+
+    _, told, _ = run("runs", "cancel", run_id, "--reason", "not needed")
+    _, listed, _ = run("runs")
+    _, driven, _ = run("run", "tests.desk_api.agents_here:agents", "--go-on", run_id)
+    _, ended, _ = run("runs")
+    _, shown, _ = run("runs", "--json")
+
+    assert "The cancellation is recorded. It takes effect when somebody drives the run: " in told
+    assert f"placet run MODULE:NAME --go-on {run_id}" in told
+    assert "cancelled by ops: not needed; takes effect when somebody drives it" in listed
+    assert driven.splitlines() == [f"{run_id}  ended", "cancelled by ops: not needed"]
+    assert ended.splitlines()[1].endswith("  cancelled by ops: not needed")
+    assert json.loads(shown)["cancelled"]["reason"] == "not needed"

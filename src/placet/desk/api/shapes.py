@@ -15,7 +15,7 @@ from placet.desk.access.people import Actor, Role, Scope, User
 from placet.desk.desk import DeskRequest, DeskRun
 from placet.desk.web.deciding import Word, moment
 from placet.desk.web.problems import FieldProblem, Winner
-from placet.events import DecisionMade, GrantMade, Verdict
+from placet.events import CancelAsked, DecisionMade, GrantMade, Verdict
 from placet.ports import Hold
 
 MAX_AT_ONCE = 200
@@ -56,6 +56,18 @@ class ProblemShape(Shown, frozen=True, kw_only=True, rename={"kind": "type"}, om
 # -- runs -------------------------------------------------------------------------------------------------------------
 
 
+class CancelShape(Shown, frozen=True, kw_only=True):
+    """Somebody's wish that a run end."""
+
+    by: str | None
+    at: datetime
+    reason: str | None
+
+    @classmethod
+    def of(cls, asked: CancelAsked) -> CancelShape:
+        return cls(by=asked.by, at=moment(asked.at), reason=asked.reason)
+
+
 class RunShape(Shown, frozen=True, kw_only=True):
     """A run: one conversation of an agent, from its input to its final output."""
 
@@ -72,9 +84,11 @@ class RunShape(Shown, frozen=True, kw_only=True):
     is_parked: bool
     held: str | None
     """What an operator holds back of it, in words: it goes on when the hold is lifted."""
+    cancelled: CancelShape | None
+    """Who cancelled it, if somebody did. Until it has `ended`, that takes effect when somebody drives it."""
 
     @classmethod
-    def of(cls, run: DeskRun) -> RunShape:
+    def of(cls, run: DeskRun, cancel: CancelAsked | None = None) -> RunShape:
         return cls(
             id=run.id,
             agent=run.agent,
@@ -87,6 +101,7 @@ class RunShape(Shown, frozen=True, kw_only=True):
             stopped=run.stopped,
             is_parked=run.is_parked,
             held=run.held,
+            cancelled=None if cancel is None else CancelShape.of(cancel),
         )
 
 
