@@ -13,6 +13,7 @@ import pytest
 
 from placet.cli.main import main
 from placet.desk import Desk, DeskRequest
+from tests.cli.running import at_a_terminal
 from tests.support.desk_server import support_agents
 
 AGENTS = ["--agents", "tests.desk_api.agents_here:agents"]
@@ -102,3 +103,40 @@ def test_a_cancellation_where_nobody_drives_says_when_it_takes_effect(store: str
     assert driven.splitlines() == [f"{run_id}  ended", "cancelled by ops: not needed"]
     assert ended.splitlines()[1].endswith("  cancelled by ops: not needed")
     assert json.loads(shown)["cancelled"]["reason"] == "not needed"
+
+
+def test_options_may_stand_between_the_other_words(store: str, run: Run) -> None:
+    in_between = run("run", "tests.desk_api.agents_here:agents", "--agent", "Support", "settle both", "--json")
+    made = run("grants", "add", "--reject", "Support", *AGENTS, "refund")
+    first = run("grants", "--reason", "month's end", "hold", "tool", "refund")
+    unknown = run("grants", "add", "--rejct", "Support", "refund")
+
+    assert [code for code, _, _ in (in_between, made, first, unknown)] == [0, 0, 0, 2]
+    assert json.loads(in_between[1])["run"]["status"] == "waiting"
+    assert run("grants")[1].splitlines()[1].split()[1:4] == ["reject", "Support", "refund"]
+    assert "month's end" in run("grants", "holds")[1]
+    assert "unrecognized arguments: --rejct" in unknown[2]
+
+
+def test_in_a_pipe_every_row_is_one_line_whatever_the_environment_says(
+    store: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    _, listed, _ = run("pending")
+
+    first, second = waiting(store)
+    head, *rows = listed.splitlines()
+    assert head.startswith("request")
+    assert [row.split()[0] for row in rows] == [first.id, second.id]
+    assert rows[1].endswith('order_id="1077" cents=24800 reason="charged twice"')
+
+
+def test_a_narrow_terminal_keeps_ids_whole(store: str, tmp_path: Path) -> None:
+    first, second = waiting(store)
+
+    with at_a_terminal("pending", "--store", store, cwd=tmp_path, env={"NO_COLOR": "1"}, width=40) as person:
+        code = person.end()
+
+    assert code == 0
+    assert {first.id, second.id} <= set(person.screen.splitlines())

@@ -99,7 +99,7 @@ def this_terminal() -> Terminal:
     out = sys.stdout
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size((80, 24)).columns))
     glyphs = PRETTY if _can_write_pretty(out) else PLAIN
-    return Terminal(out, width, has_colours(out), glyphs, not out.isatty() and not os.environ.get("COLUMNS"))
+    return Terminal(out, width, has_colours(out), glyphs, not out.isatty())
 
 
 def has_colours(out: TextIO) -> bool:
