@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -140,3 +141,65 @@ def test_a_narrow_terminal_keeps_ids_whole(store: str, tmp_path: Path) -> None:
 
     assert code == 0
     assert {first.id, second.id} <= set(person.screen.splitlines())
+
+
+def test_whoever_waits_for_a_run_is_told_which_and_who_drives_it(store: str) -> None:
+    words = ["runs", "start", "Support", "again", "--wait", *AGENTS, "--store", store]
+
+    with at_a_terminal(*words, cwd=Path.cwd(), width=400) as person:
+        said = person.expect("Ctrl-C ends the waiting, not the run.")
+        person.press(b"\x03")
+        code = person.end()
+
+    assert code == 130
+    assert re.search(r"(run_\w+) is started.* «placet run MODULE:NAME --go-on \1»", said)
+
+
+def test_heads_of_which_there_are_none_were_not_compared(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("# kept in May\n")
+    (tmp_path / "photo.txt").write_bytes(b"\xff\xd8")
+
+    empty = run("audit", "verify", "--head", str(tmp_path / "empty.txt"))
+    photo = run("audit", "verify", "--head", str(tmp_path / "photo.txt"))
+    unnamed = run("audit", "verify", "--head", "")
+
+    assert [code for code, _, _ in (empty, photo, unnamed)] == [2, 2, 2]
+    assert "nothing was compared" in empty[2]
+    assert "checked" not in empty[1]
+
+
+@pytest.mark.parametrize("word", ["approve", "reject"])
+def test_the_id_of_a_question_that_was_asked_anew_names_the_new_one(word: str, store: str, run: Run) -> None:
+    first, second = waiting(store)
+    run("approve", first.id)
+    run("revoke", first.id)
+    anew = next(each for each in waiting(store) if each.id != second.id)
+
+    code, _, words = run(word, first.id)
+    decided, _, _ = run(word, anew.id.removeprefix(anew.run_id))
+
+    assert (code, decided) == (1, 0)
+    assert f"asked about anew under …{anew.id.removeprefix(anew.run_id)}." in words
+
+
+@pytest.mark.parametrize(
+    "words", [["pending"], ["runs"], ["audit", "verify"], ["doctor", "tests.desk_api.agents_here:agents"]]
+)
+@pytest.mark.parametrize("how", ["option", "environment"])
+def test_what_is_no_address_of_a_store_is_wrong_usage(
+    words: list[str], how: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACET_STORE", "foo")
+
+    code = main(words if how == "environment" else [*words, "--store", "foo"])
+
+    assert code == 2
+    assert "'foo' is not the URL of a store" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("action", ["hold", "lift"])
+def test_a_kind_that_cannot_be_held_is_wrong_usage(action: str, run: Run) -> None:
+    code, _, words = run("grants", action, "tol", "pay")
+
+    assert code == 2
+    assert words == "placet: nothing of kind 'tol' can be held: it is one of agent, run, tool.\n"

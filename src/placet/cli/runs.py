@@ -12,7 +12,7 @@ from placet.cli.exit_codes import OK, CommandFailed, WrongUsage
 from placet.cli.loading import add_json
 from placet.cli.numbers import whole_number
 from placet.cli.tables import Cell, ago, table
-from placet.cli.terminal import Style, read_all, shown, this_terminal
+from placet.cli.terminal import Style, complain, read_all, shown, this_terminal
 from placet.cli.words import cancel_words
 from placet.codec import JsonObject
 
@@ -111,8 +111,15 @@ def _cancelled(found: JsonObject) -> str:
 def _start(client: Client, options: argparse.Namespace, agent: str, text: str) -> int:
     found = client.ask("POST", "/v1/runs", None, {"agent": agent, "input": text})
     if options.wait:
+        _say_whom_it_waits_for(options, found)
         found = _rested(client, str(found["id"]))
     return _tell(options, found)
+
+
+def _say_whom_it_waits_for(options: argparse.Namespace, found: JsonObject) -> None:
+    """On standard error, before the wait: whoever gives it up knows which run goes on without them."""
+    drivers = "the desk drives it" if options.desk else f"whoever drives the store does: {_DRIVERS.format(**found)}"
+    complain(f"{found['id']} is started, and is waited for; {drivers}. Ctrl-C ends the waiting, not the run.")
 
 
 def _rested(client: Client, run_id: str) -> JsonObject:
