@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -203,3 +204,25 @@ def test_a_kind_that_cannot_be_held_is_wrong_usage(action: str, run: Run) -> Non
 
     assert code == 2
     assert words == "placet: nothing of kind 'tol' can be held: it is one of agent, run, tool.\n"
+
+
+def test_an_erased_run_says_when_it_was_erased_and_that_its_effects_are_over(store: str, run: Run) -> None:
+    first, second = waiting(store)
+    run("approve", first.id, second.id)
+    run("run", AGENTS[1], "--go-on", first.run_id)
+    asyncio.run(erase(store, first.run_id, at=datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)))
+
+    _, picture, _ = run("show", first.run_id)
+    _, listed, _ = run("runs")
+    _, told, _ = run("audit", "list", first.run_id)
+
+    assert "07:08:09" in next(line for line in picture.splitlines() if "was erased" in line)
+    assert listed.splitlines()[1].endswith("  erased")
+    begun, over = ([line for line in told.splitlines() if word in line] for word in ("effect begun", "effect over"))
+    assert len(begun) == len(over) == 3
+    assert all("how and when is erased" in line for line in over)
+
+
+async def erase(store: str, run_id: str, at: datetime) -> None:
+    async with Desk(store, run=False) as desk:
+        await desk.store.erase(run_id, by="dpo", at=at.timestamp())

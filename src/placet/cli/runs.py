@@ -92,6 +92,8 @@ def _note(found: JsonObject) -> Cell | str:
         return Cell("parked: took too many drivers down; placet runs resume gives it another chance", "red")
     if found.get("stopped"):
         return Cell(f"stopped: {found['stopped']}", "red")
+    if found.get("erased_at"):
+        return Cell("erased", "dim")
     if found.get("cancelled"):
         return Cell(_cancelled(found), "yellow")
     if found["status"] == "ended":

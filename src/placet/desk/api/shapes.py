@@ -86,6 +86,8 @@ class RunShape(Shown, frozen=True, kw_only=True):
     """What an operator holds back of it, in words: it goes on when the hold is lifted."""
     cancelled: CancelShape | None
     """Who cancelled it, if somebody did. Until it has `ended`, that takes effect when somebody drives it."""
+    erased_at: datetime | None
+    """When what it said was erased."""
 
     @classmethod
     def of(cls, run: DeskRun, cancel: CancelAsked | None = None) -> RunShape:
@@ -102,6 +104,7 @@ class RunShape(Shown, frozen=True, kw_only=True):
             is_parked=run.is_parked,
             held=run.held,
             cancelled=None if cancel is None else CancelShape.of(cancel),
+            erased_at=None if run.erased_at is None else moment(run.erased_at),
         )
 
 
