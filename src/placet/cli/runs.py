@@ -21,7 +21,8 @@ placet runs                    lists runs, newest first
 placet runs start AGENT INPUT  starts one («-» reads the input from standard
                                input); straight on a store, --agents says where
                                the code is, and whoever serves it drives it
-placet runs cancel RUN         ends one: each open call gets an output
+placet runs cancel RUN         ends one: each open call gets an output, as soon
+                               as somebody drives the run
 placet runs resume RUN         goes on with one that was parked, or that an
                                error stopped
 """

@@ -84,9 +84,8 @@ def story_of(records: Iterable[e.Record], erased_at: float | None = None) -> Run
 
 def _erased_story(records: list[e.Record], erased_at: float | None) -> RunStory:
     """Of a run whose data was erased: when it began, when it was last heard of, and that it is over."""
-    note = Mark(
-        records[-1].at if erased_at is None else erased_at, "erased", "dim", "what happened in this run was erased"
-    )
+    at = records[-1].at if erased_at is None else erased_at
+    note = Mark(at, "erased", "dim", "what happened in this run was erased")
     return RunStory(began=records[0].at, latest=records[-1].at, notes=[note], has_ended=True)
 
 
