@@ -234,7 +234,7 @@ def test_a_desk_that_is_not_there_or_does_not_know_us_says_what_to_do(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "--desk" not in place.options:
-        assert main(["pending", "--store", "nonsense://x"]) == 1
+        assert main(["pending", "--store", "nonsense://x"]) == 2
         assert "not the URL of a store" in capsys.readouterr().err
         return
     monkeypatch.setenv("PLACET_TOKEN", "placet_wrong")

@@ -60,13 +60,19 @@ async def test_a_method_that_an_address_does_not_know_is_405_and_says_which_it_d
 async def test_cancelling_ends_the_run_and_says_who_did(server: RunningDesk) -> None:
     ana = await server.person("ana")
     run_id, _ = await two_refunds(server)
+    before = (await ana.get(f"/v1/runs/{run_id}")).json()
     answer = await ana.post(f"/v1/runs/{run_id}/cancel", json={"reason": "asked twice"})
     await server.desk.wait(run_id, timeout=PATIENCE)
+    after = (await ana.get(f"/v1/runs/{run_id}")).json()
+    (listed,) = (await ana.get("/v1/runs")).json()["data"]
     again = await ana.post(f"/v1/runs/{run_id}/cancel")
     log = (await ana.get(f"/v1/runs/{run_id}/log")).json()
 
     assert answer.status_code == 200
     problem(again, 409, "run_finished")
+    assert before["cancelled"] is None
+    assert (after["status"], after["cancelled"]["by"], after["cancelled"]["reason"]) == ("ended", "ana", "asked twice")
+    assert listed["cancelled"] == answer.json()["cancelled"] == after["cancelled"]
     asked = next(fact for line in log["data"] for fact in line["facts"] if fact["kind"] == "cancel_asked")
     assert (asked["data"]["by"], asked["data"]["reason"]) == ("ana", "asked twice")
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from placet.cli.exit_codes import CommandFailed, WrongUsage
-from placet.cli.loading import DEFAULT_STORE, add_store, agents_of, refuse_if_missing
+from placet.cli.loading import DEFAULT_STORE, add_store, agents_of, refuse_if_missing, store_url
 from placet.cli.terminal import shown, this_user
 from placet.codec import JsonObject
 
@@ -88,7 +88,7 @@ def client_of(options: argparse.Namespace, *, begins: bool = False) -> Iterator[
         yield OverHttp(str(options.desk), _token(options))
         return
     place = getattr(options, "agents", None)
-    store = options.store or os.environ.get("PLACET_STORE") or DEFAULT_STORE
+    store = options.store or store_url(os.environ.get("PLACET_STORE") or DEFAULT_STORE)
     if not begins:
         refuse_if_missing(str(store))
     on_store = OnStore(str(store), agents_of(place) if place else [])

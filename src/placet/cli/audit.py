@@ -60,11 +60,20 @@ def run(options: argparse.Namespace) -> int:
         return asyncio.run(_heads(options))
     if options.action == "list":
         return asyncio.run(_list(options))
+    return asyncio.run(_verify(options, [] if options.head is None else _kept_heads(options.head)))
+
+
+def _kept_heads(file: str) -> list[Head]:
+    """The heads in the file. None at all is wrong usage: «compared» must not be said where nothing was."""
     try:
-        kept = parse_heads(Path(options.head).read_text(encoding="utf-8")) if options.head else []
+        kept = parse_heads(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
-        raise WrongUsage(f"the heads in {options.head!r} cannot be read: {error.strerror}.") from error
-    return asyncio.run(_verify(options, kept))
+        raise WrongUsage(f"the heads in {file!r} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise WrongUsage(f"what {file!r} holds is no text: «placet audit head» prints heads.") from error
+    if not kept:
+        raise WrongUsage(f"there is no head in {file!r}: nothing was compared. «placet audit head» prints them.")
+    return kept
 
 
 async def _heads(options: argparse.Namespace) -> int:

@@ -28,6 +28,7 @@ placet grants lift KIND NAME  lifts a hold
 """
 _SPAN = re.compile(r"(\d{1,6})\s*(min|h|d)")
 _UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+_KINDS = ("agent", "run", "tool")
 _ACTIONS = ("list", "add", "revoke", "holds", "hold", "lift")
 
 
@@ -58,6 +59,8 @@ def run(options: argparse.Namespace) -> int:
                 return _tell(options, {"id": grant_id}, "revoked")
             case "holds", []:
                 return _list_holds(client, options)
+            case "hold" | "lift", [kind, _] if kind not in _KINDS:
+                raise WrongUsage(f"nothing of kind {kind!r} can be held: it is one of {', '.join(_KINDS)}.")
             case "hold", [kind, name]:
                 body = {"kind": kind, "name": name} | ({} if options.reason is None else {"reason": options.reason})
                 warn(client.ask("POST", "/v1/holds", None, body))

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from placet.agent import Agent
 from placet.cli.exit_codes import WrongUsage
+from placet.errors import UserError
 from placet.ports import DeskStore
 from placet.stores.opening import open_store
 
@@ -26,9 +27,19 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store",
         default=os.environ.get("PLACET_STORE", DEFAULT_STORE),
+        type=store_url,
         metavar="URL",
         help="sqlite:///file.db or postgresql://…\n(default: $PLACET_STORE, or sqlite:///placet.db)",
     )
+
+
+def store_url(text: str) -> str:
+    """The text, if it can be the address of a store."""
+    try:
+        open_store(text)  # it connects at its first use, which this is not
+    except UserError as error:
+        raise WrongUsage(str(error)) from error
+    return text
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -144,7 +144,13 @@ def _dispatch(arguments: Sequence[str]) -> int:
             root.parse_args([name])  # --help and --version end here, and what is unknown too
         raise WrongUsage(f"there is no command {name!r}: «placet --help» lists them.")
     module: CommandModule = importlib.import_module(command.module)
-    return module.run(command_parser(command, module).parse_args(rest))
+    return module.run(_parsed(command_parser(command, module), rest))
+
+
+def _parsed(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+    """The words as options; those of a command may stand between its other words too, in any order."""
+    found, left = parser.parse_known_args(words)
+    return parser.parse_intermixed_args(words) if left else found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -24,9 +24,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    text = read_all("the answer") if options.output is None else options.output
+    text = _from_standard_input() if options.output is None else options.output
     try:
         output = json.loads(text) if options.as_json else text
     except ValueError as error:
         raise WrongUsage(f"the answer is not JSON: {error}.") from error
     return say(options, lambda _request: {"decision": "respond", "output": output})
+
+
+def _from_standard_input() -> str:
+    """The answer that was piped or typed. Silence is none: a closed input must not answer for people."""
+    text = read_all("the answer")
+    if not text.strip():
+        raise WrongUsage('standard input is empty: nothing was answered. An empty answer on purpose: --output "".')
+    return text

@@ -13,7 +13,10 @@ from placet.agent import Agent
 from placet.cli.exit_codes import FAILED, OK, WrongUsage
 from placet.cli.loading import add_json, add_store, agents_of
 from placet.cli.terminal import Terminal, complain, read_all, shown, this_terminal, this_user
+from placet.cli.words import cancel_words
 from placet.desk import Desk, DeskRequest, DeskRun
+from placet.desk.cancelling import cancel_of
+from placet.events import CancelAsked
 
 DESCRIPTION = """\
 Starts a run and drives it here, until it ends or waits for people. What waits
@@ -56,19 +59,23 @@ async def _drive(options: argparse.Namespace, agents: list[Agent[Any]], name: st
         await desk.drive(run_id)  # unless somebody else does
         rested = await desk.wait(run_id, until="paused")
         waiting = await desk.pending(run_id=run_id)
+        cancel = await cancel_of(desk.store, rested)
     if options.json:
-        print(json.dumps({"run": msgspec.to_builtins(rested), "pending": msgspec.to_builtins(waiting)}))
+        told = {"run": rested, "pending": waiting, "cancelled": cancel}
+        print(json.dumps(msgspec.to_builtins(told)))
     else:
-        _tell(rested, waiting, this_terminal())
+        _tell(rested, waiting, cancel, this_terminal())
     if rested.stopped is None or rested.status == "ended":
         return OK
     complain(f"the run stopped: {rested.stopped}. «placet runs resume {rested.id}» has it gone on with.")
     return FAILED
 
 
-def _tell(rested: DeskRun, waiting: list[DeskRequest], terminal: Terminal) -> None:
+def _tell(rested: DeskRun, waiting: list[DeskRequest], cancel: CancelAsked | None, terminal: Terminal) -> None:
     terminal.say(f"{terminal.paint(rested.id, 'bold')}  {rested.status}")
-    if rested.status == "ended":
+    if cancel is not None:
+        terminal.say(shown(cancel_words(cancel.by, cancel.reason)))
+    elif rested.status == "ended":
         terminal.say(shown(str(rested.final_output), keep_lines=True))
     for request in waiting:
         terminal.say(f"{terminal.glyphs.waits} {shown(request.tool)}  placet show '{request.id}'")

@@ -12,7 +12,8 @@ from placet.cli.exit_codes import OK, CommandFailed, WrongUsage
 from placet.cli.loading import add_json
 from placet.cli.numbers import whole_number
 from placet.cli.tables import Cell, ago, table
-from placet.cli.terminal import Style, read_all, shown, this_terminal
+from placet.cli.terminal import Style, complain, read_all, shown, this_terminal
+from placet.cli.words import cancel_words
 from placet.codec import JsonObject
 
 DESCRIPTION = """\
@@ -20,11 +21,13 @@ placet runs                    lists runs, newest first
 placet runs start AGENT INPUT  starts one («-» reads the input from standard
                                input); straight on a store, --agents says where
                                the code is, and whoever serves it drives it
-placet runs cancel RUN         ends one: each open call gets an output
+placet runs cancel RUN         ends one: each open call gets an output, as soon
+                               as somebody drives the run
 placet runs resume RUN         goes on with one that was parked, or that an
                                error stopped
 """
 _ACTIONS = ("list", "start", "cancel", "resume")
+_DRIVERS = "«placet serve MODULE:NAME», a worker, or «placet run MODULE:NAME --go-on {id}»"
 _STYLE: dict[str, Style] = {"waiting": "yellow", "ended": "green", "running": "cyan"}
 
 
@@ -53,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
                 return _start(client, options, agent, read_all("the input") if text == "-" else text)
             case "cancel", [run_id]:
                 body: JsonObject = {} if options.reason is None else {"reason": options.reason}
-                return _tell(options, client.ask("POST", f"/v1/runs/{part(run_id)}/cancel", None, body))
+                return _tell_of_cancel(options, client.ask("POST", f"/v1/runs/{part(run_id)}/cancel", None, body))
             case "resume", [run_id]:
                 return _tell(options, client.ask("POST", f"/v1/runs/{part(run_id)}/resume", None, {}))
             case _:
@@ -90,17 +93,36 @@ def _note(found: JsonObject) -> Cell | str:
         return Cell("parked: took too many drivers down; placet runs resume gives it another chance", "red")
     if found.get("stopped"):
         return Cell(f"stopped: {found['stopped']}", "red")
+    if found.get("erased_at"):
+        return Cell("erased", "dim")
+    if found.get("cancelled"):
+        return Cell(_cancelled(found), "yellow")
     if found["status"] == "ended":
         output = found.get("final_output")
         return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
     return f"started by {found['started_by']}" if found.get("started_by") else ""
 
 
+def _cancelled(found: JsonObject) -> str:
+    """That it was cancelled, by whom and why; and whether that is still to come."""
+    asked = found["cancelled"]
+    assert isinstance(asked, dict), "the desk tells of it as an object"
+    words = cancel_words(asked["by"], asked["reason"])
+    return words if found["status"] == "ended" else f"{words}; takes effect when somebody drives it"
+
+
 def _start(client: Client, options: argparse.Namespace, agent: str, text: str) -> int:
     found = client.ask("POST", "/v1/runs", None, {"agent": agent, "input": text})
     if options.wait:
+        _say_whom_it_waits_for(options, found)
         found = _rested(client, str(found["id"]))
     return _tell(options, found)
+
+
+def _say_whom_it_waits_for(options: argparse.Namespace, found: JsonObject) -> None:
+    """On standard error, before the wait: whoever gives it up knows which run goes on without them."""
+    drivers = "the desk drives it" if options.desk else f"whoever drives the store does: {_DRIVERS.format(**found)}"
+    complain(f"{found['id']} is started, and is waited for; {drivers}. Ctrl-C ends the waiting, not the run.")
 
 
 def _rested(client: Client, run_id: str) -> JsonObject:
@@ -113,13 +135,24 @@ def _rested(client: Client, run_id: str) -> JsonObject:
     raise CommandFailed(f"run {run_id} did not come to rest within half an hour: is anybody driving it?")
 
 
+def _tell_of_cancel(options: argparse.Namespace, found: JsonObject) -> int:
+    """A cancellation is a word to whoever drives the run: where nobody does, it is only written down."""
+    if options.json or found["status"] == "ended":
+        return _tell(options, found)
+    print(f"{found['id']}  {found['status']}")
+    print(f"The cancellation is recorded. It takes effect when somebody drives the run: {_DRIVERS.format(**found)}.")
+    return OK
+
+
 def _tell(options: argparse.Namespace, found: JsonObject) -> int:
     if options.json:
         print(json.dumps(found))
         return OK
     print(f"{found['id']}  {found['status']}")
-    if found["status"] == "waiting":
+    if found["status"] == "waiting" and not found.get("cancelled"):
         print(f"It waits for people: placet pending --run {found['id']}")
+    elif found.get("cancelled"):
+        print(_cancelled(found))
     elif found.get("final_output") is not None:
         print(shown(str(found["final_output"]), keep_lines=True))
     return OK

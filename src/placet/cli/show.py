@@ -131,7 +131,8 @@ def _show_run(client: Client, options: argparse.Namespace, terminal: Terminal) -
     if options.log:
         terminal.say_all([text for line in lines for text in _log_lines(line)])
         return OK
-    picture = render_story(story_of(map(_record, lines)), run_id, terminal)
+    story = story_of(map(_record, lines), seconds_of(found.get("erased_at")))
+    picture = render_story(story, run_id, terminal)
     terminal.say_all([*picture, *(terminal.paint(line, "yellow") for line in _hindrances(found, terminal))])
     return OK
 

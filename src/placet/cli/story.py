@@ -65,10 +65,11 @@ class RunStory:
         return (call for turn in self.turns for call in turn.calls.values())
 
 
-def story_of(records: Iterable[e.Record]) -> RunStory:
+def story_of(records: Iterable[e.Record], erased_at: float | None = None) -> RunStory:
+    """What the log of a run tells. When it was erased is no part of that: whoever knows says so."""
     records = list(records)
     if any(isinstance(fact, e.Erased) for record in records[:1] for fact in record.facts):
-        return _erased_story(records)
+        return _erased_story(records, erased_at)
     stories: dict[str, RunStory] = {ROOT: RunStory()}
     for record in records:
         for fact in record.facts:
@@ -81,9 +82,10 @@ def story_of(records: Iterable[e.Record]) -> RunStory:
     return stories[ROOT]
 
 
-def _erased_story(records: list[e.Record]) -> RunStory:
+def _erased_story(records: list[e.Record], erased_at: float | None) -> RunStory:
     """Of a run whose data was erased: when it began, when it was last heard of, and that it is over."""
-    note = Mark(records[-1].at, "erased", "dim", "what happened in this run was erased")
+    at = records[-1].at if erased_at is None else erased_at
+    note = Mark(at, "erased", "dim", "what happened in this run was erased")
     return RunStory(began=records[0].at, latest=records[-1].at, notes=[note], has_ended=True)
 
 

@@ -83,11 +83,19 @@ def _blocks(terminal: Terminal, head: Sequence[str], rows: Sequence[Sequence[Cel
     for row in rows:
         lines += [""] if lines else []
         for name, cell in zip(head, row, strict=True):
-            first, *more = wrap(cell.text, max(LEAST, terminal.width - left - len(GAP)))
-            padded = terminal.paint(name + " " * (left - width_of(name)), "dim")
-            lines += [f"{padded}{GAP}{_painted(terminal, Cell(first, cell.style))}"] if cell.text else []
-            lines += [" " * left + GAP + _painted(terminal, Cell(each, cell.style)) for each in more]
+            lines += _named_value(terminal, name, cell, left) if cell.text else []
     return lines
+
+
+def _named_value(terminal: Terminal, name: str, cell: Cell, left: int) -> list[str]:
+    """A value behind its name. One word that has no room there stands below it, whole: ids are there to be copied."""
+    room = max(LEAST, terminal.width - left - len(GAP))
+    if " " not in cell.text and width_of(cell.text) > room:
+        return [terminal.paint(name, "dim"), _painted(terminal, cell)]
+    first, *more = wrap(cell.text, room)
+    padded = terminal.paint(name + " " * (left - width_of(name)), "dim")
+    behind = [" " * left + GAP + _painted(terminal, Cell(each, cell.style)) for each in more]
+    return [f"{padded}{GAP}{_painted(terminal, Cell(first, cell.style))}", *behind]
 
 
 def seconds_of(moment: object) -> float | None:

@@ -99,7 +99,7 @@ def this_terminal() -> Terminal:
     out = sys.stdout
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size((80, 24)).columns))
     glyphs = PRETTY if _can_write_pretty(out) else PLAIN
-    return Terminal(out, width, has_colours(out), glyphs, not out.isatty() and not os.environ.get("COLUMNS"))
+    return Terminal(out, width, has_colours(out), glyphs, not out.isatty())
 
 
 def has_colours(out: TextIO) -> bool:
@@ -155,6 +155,8 @@ def ask(prompt: str) -> str | None:
 
 def read_all(what: str) -> str:
     """All of standard input; whoever sits there is told that they are waited for."""
+    if sys.stdin is None:  # whoever started us has closed it
+        return ""
     if sys.stdin.isatty():
         print(f"Type {what}, then Ctrl-D.", file=sys.stderr, flush=True)
     try:

@@ -17,6 +17,11 @@ from placet.codec import JsonObject
 _DONE = {"approve": "approved", "reject": "rejected", "edit": "approved with other arguments", "respond": "answered"}
 
 
+def cancel_words(by: object, reason: object) -> str:
+    """That a run was cancelled, by whom and why."""
+    return f"cancelled by {by or 'somebody'}" + (f": {reason}" if reason else "")
+
+
 def add_request(parser: argparse.ArgumentParser, *, several: bool) -> None:
     words = "of a request; its end is enough where it fits only one"
     parser.add_argument("ids", nargs="+" if several else 1, metavar="ID", help=words)

@@ -86,7 +86,10 @@ def is_new(ledger: Ledger, decision: DecisionMade, *, has_ended: bool) -> bool:
     if entry is None or not ledger.is_open(decision.call):
         raise not_pending(f"Call {decision.call}", ledger.open_entries())
     if decision.request != entry.request:
-        raise StaleApproval(f"Call {entry.call} changed since it was looked at, and is asked about anew: look again.")
+        raise StaleApproval(
+            f"Question #{decision.request} about call {entry.call} is over: the call is asked about anew under "
+            f"…:{entry.call}#{entry.request}. Look at that one, and decide there."
+        )
     return True
 
 

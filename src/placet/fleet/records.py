@@ -126,11 +126,13 @@ async def _of_run(store: DeskStore, run_id: str) -> AsyncIterator[Entry]:
 
 def entries_of(log: Log) -> Iterator[Entry]:
     """What a log says about decisions and what followed from them, in its order."""
-    reader = _Reader(log.run_id)
+    reader, last = _Reader(log.run_id), 0.0
     for record in read_lines(log.lines):
         for fact in record.facts:
             path, bare = (fact.path, fact.fact) if isinstance(fact, e.InChild) else ("", fact)
             yield from reader.entries(record.at, path, bare)
+        last = record.at
+    yield from reader.erased_endings(last)
 
 
 class _Reader:
@@ -141,6 +143,13 @@ class _Reader:
         self._turns: dict[str, int] = {}
         self._tools: dict[str, str] = {}
         self._digests: dict[str, str] = {}
+        self._begun: list[str] = []
+        self._is_erased = False
+
+    def erased_endings(self, at: float) -> Iterator[Entry]:
+        """Only runs that have ended are erased: what had begun in one was over by its end, however it ended."""
+        for call in self._begun if self._is_erased else ():
+            yield self._of_call(at, "effect over", call, detail="by then; how and when is erased")
 
     def entries(self, at: float, path: str, fact: e.PlainFact) -> Iterator[Entry]:
         match fact:
@@ -158,10 +167,13 @@ class _Reader:
             case e.DecisionRevoked():
                 yield self._of_call(fact.at, "approval revoked", fact.call, fact.by, fact.reason)
             case e.CallsStarted():
+                self._begun += [call for call in fact.calls if call not in self._begun]
                 for call in fact.calls:
                     yield self._of_call(at, "effect begun", call)
             case e.CallEnded() if fact.outcome in ("finished", "failed"):
                 yield self._of_call(at, "effect over", fact.call, detail=fact.outcome)
+            case e.Erased():
+                self._is_erased = True
             case e.CancelAsked():
                 yield self._entry(fact.at, "cancel asked", self._run_id, fact.by, fact.reason)
             case _:

@@ -68,8 +68,20 @@ async def _decision(web: Web, request: DeskRequest) -> DecisionShape | None:
 async def decide_one(ask: Ask[Nothing, Word]) -> DecidedApproval:
     request_id, remarks = _id_in(ask.part("request_id")), list[str]()
     if ask.body.always:
-        remarks = await remarks_on_always(ask.web, await request_or_404(ask.web, request_id), ask.body)
+        remarks += await remarks_on_always(ask.web, await request_or_404(ask.web, request_id), ask.body)
+    if ask.body.decision == "edit":
+        remarks += _remarks_on_edit(ask.web, await request_or_404(ask.web, request_id))
     return DecidedApproval.with_remarks(await decide(ask.web, ask.actor, request_id, ask.body), remarks)
+
+
+def _remarks_on_edit(web: Web, request: DeskRequest) -> list[str]:
+    """Where the agent's code is not here, nobody has looked whether the arguments fit the tool."""
+    if web.desk.agent_at(request.agent) is not None:
+        return []
+    words = (
+        f"Not checked: the code of agent '{request.agent}' is not here, so nobody has looked whether the arguments fit"
+    )
+    return [f"{words} tool '{request.tool}'. Straight on a store, give --agents MODULE:NAME."]
 
 
 async def revoke(ask: Ask[Nothing, Why]) -> ApprovalShape:

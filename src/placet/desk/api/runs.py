@@ -19,12 +19,15 @@ from placet.desk.api.shapes import (
     RunShape,
     Why,
 )
+from placet.desk.cancelling import cancel_in_list, cancel_of
 from placet.desk.desk import DeskRun
+from placet.desk.views import shown
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import moment
 from placet.desk.web.feed import kind_of
 from placet.desk.web.problems import FieldProblem, Problem
 from placet.events import AnyFact, Fact, InChild
+from placet.ports import RunQuery
 
 
 async def run_or_404(web: Web, run_id: str) -> DeskRun:
@@ -53,18 +56,25 @@ async def start(ask: Ask[Nothing, NewRun]) -> Answer:
 
 async def list_runs(ask: Ask[RunFilter, Nothing]) -> RunPage:
     wanted = ask.query
-    page = await ask.web.desk.runs(status=wanted.status, agent=wanted.agent, cursor=wanted.cursor, limit=wanted.limit)
-    return RunPage(data=[RunShape.of(run) for run in page.rows], next=page.cursor)
+    store = ask.web.desk.store
+    query = RunQuery(status=wanted.status, agent=wanted.agent, cursor=wanted.cursor, limit=wanted.limit)
+    page = await store.runs(query)
+    data = [RunShape.of(shown(row), await cancel_in_list(store, row)) for row in page.rows]
+    return RunPage(data=data, next=page.cursor)
 
 
 async def show(ask: Ask[Nothing, Nothing]) -> RunShape:
-    return RunShape.of(await run_or_404(ask.web, ask.part("run_id")))
+    return await _shape(ask.web, await run_or_404(ask.web, ask.part("run_id")))
+
+
+async def _shape(web: Web, run: DeskRun) -> RunShape:
+    return RunShape.of(run, await cancel_of(web.desk.store, run))
 
 
 async def cancel(ask: Ask[Nothing, Why]) -> RunShape:
     run = await run_or_404(ask.web, ask.part("run_id"))
     await ask.web.desk.cancel(run.id, by=ask.actor.name, reason=ask.body.reason)
-    return RunShape.of(await ask.web.desk.get(run.id))
+    return await _shape(ask.web, await ask.web.desk.get(run.id))
 
 
 async def resume(ask: Ask[Nothing, Nothing]) -> RunShape:
@@ -72,7 +82,7 @@ async def resume(ask: Ask[Nothing, Nothing]) -> RunShape:
     if run.status == "ended":
         raise Problem(409, "run_finished", f"Run {run.id} has ended: there is nothing left to resume.")
     await ask.web.desk.resume(run.id, by=ask.actor.name)
-    return RunShape.of(await ask.web.desk.get(run.id))
+    return await _shape(ask.web, await ask.web.desk.get(run.id))
 
 
 async def forget(ask: Ask[Nothing, Nothing]) -> None:
@@ -94,10 +104,10 @@ async def log(ask: Ask[LogFilter, Nothing]) -> LogPage:
     stored = await ask.web.desk.store.load(run.id)
     lines = stored.log.lines if stored is not None and stored.log is not None else []
     first = ask.query.after + 1
-    shown = lines[first : first + ask.query.limit]
-    last = first + len(shown) - 1
-    data = [_line(first + index, text) for index, text in enumerate(shown)]
-    return LogPage(data=data, next=last if last + 1 < len(lines) and shown else None)
+    chosen = lines[first : first + ask.query.limit]
+    last = first + len(chosen) - 1
+    data = [_line(first + index, text) for index, text in enumerate(chosen)]
+    return LogPage(data=data, next=last if last + 1 < len(lines) and chosen else None)
 
 
 def _line(position: int, text: bytes) -> LogLine:

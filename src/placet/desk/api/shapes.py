@@ -15,7 +15,7 @@ from placet.desk.access.people import Actor, Role, Scope, User
 from placet.desk.desk import DeskRequest, DeskRun
 from placet.desk.web.deciding import Word, moment
 from placet.desk.web.problems import FieldProblem, Winner
-from placet.events import DecisionMade, GrantMade, Verdict
+from placet.events import CancelAsked, DecisionMade, GrantMade, Verdict
 from placet.ports import Hold
 
 MAX_AT_ONCE = 200
@@ -56,6 +56,18 @@ class ProblemShape(Shown, frozen=True, kw_only=True, rename={"kind": "type"}, om
 # -- runs -------------------------------------------------------------------------------------------------------------
 
 
+class CancelShape(Shown, frozen=True, kw_only=True):
+    """Somebody's wish that a run end."""
+
+    by: str | None
+    at: datetime
+    reason: str | None
+
+    @classmethod
+    def of(cls, asked: CancelAsked) -> CancelShape:
+        return cls(by=asked.by, at=moment(asked.at), reason=asked.reason)
+
+
 class RunShape(Shown, frozen=True, kw_only=True):
     """A run: one conversation of an agent, from its input to its final output."""
 
@@ -72,9 +84,13 @@ class RunShape(Shown, frozen=True, kw_only=True):
     is_parked: bool
     held: str | None
     """What an operator holds back of it, in words: it goes on when the hold is lifted."""
+    cancelled: CancelShape | None
+    """Who cancelled it, if somebody did. Until it has `ended`, that takes effect when somebody drives it."""
+    erased_at: datetime | None
+    """When what it said was erased."""
 
     @classmethod
-    def of(cls, run: DeskRun) -> RunShape:
+    def of(cls, run: DeskRun, cancel: CancelAsked | None = None) -> RunShape:
         return cls(
             id=run.id,
             agent=run.agent,
@@ -87,6 +103,8 @@ class RunShape(Shown, frozen=True, kw_only=True):
             stopped=run.stopped,
             is_parked=run.is_parked,
             held=run.held,
+            cancelled=None if cancel is None else CancelShape.of(cancel),
+            erased_at=None if run.erased_at is None else moment(run.erased_at),
         )
 
 
@@ -246,7 +264,8 @@ def _columns(request: DeskRequest) -> dict[str, Any]:  # Any: the fields of both
 
 class DecidedApproval(ApprovalShape, frozen=True, kw_only=True):
     warnings: list[str]
-    """What should be known about the decision, in words: standing decisions that its «always» contradicts."""
+    """What should be known about the decision, in words: standing decisions that its «always» contradicts, edited
+    arguments that nobody could check."""
 
     @classmethod
     def with_remarks(cls, request: DeskRequest, remarks: list[str]) -> DecidedApproval:
