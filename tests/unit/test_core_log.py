@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from typing import Any, get_args
 
 import msgspec
@@ -492,3 +493,35 @@ def test_an_erased_fact_that_is_not_one_digest_is_refused() -> None:
         log = Log("run_x", b"")
         with pytest.raises(StateRefused, match="erased fact"):
             log.adopt(encode([0.0, [["erased", digest, "start"]]]))
+
+
+PIECES = (
+    *('"', '"a"', "\\u0061", "\\", ":", ",", "{", "}", "[", "]", " ", "\n", "\x00", "\x1f", "\x7f", "é", "\u2028"),
+    *("0", "01", "1.", "-0", "1.5", "1e9", "1e400", "9" * 20, "true", "null", "NaN", '"a":1', '"x:y"', "[1,2]", '"}"'),
+)
+
+
+def odd_text(draw: random.Random) -> str:
+    """JSON of an object, more or less: keys that stand twice, numbers and signs that are none, pieces anywhere."""
+    keys = [draw.choice(("a", "b", "\\u0061", "c:d", "")) for _ in range(draw.randint(0, 3))]
+    text = "{" + ",".join(f'"{key}":{draw.choice(PIECES)}' for key in keys) + "}"
+    for _ in range(draw.choice((0, 0, 0, 1, 3))):
+        at = draw.randint(0, len(text))
+        text = text[:at] + draw.choice(PIECES) + text[at:]
+    return text
+
+
+def test_arguments_that_are_read_quickly_are_read_as_the_strict_reader_reads_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seed = random.SystemRandom().randrange(10**6)
+    draw = random.Random(seed)
+    texts = [odd_text(draw) for _ in range(20_000)]
+
+    quickly = [repr(parse_arguments(text)) for text in texts]
+    monkeypatch.setattr("placet.codec._flat_object", lambda _text: None)
+    strictly = [repr(parse_arguments(text)) for text in texts]
+
+    differing = [text for text, one, other in zip(texts, quickly, strictly, strict=True) if one != other]
+    assert differing == [], f"seed {seed}"
+    assert len({each for each in quickly if each not in ("None", "{}")}) > 50
