@@ -50,9 +50,10 @@ class Usage(msgspec.Struct, array_like=True, gc=False):
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
         self.total_tokens += other.total_tokens
-        self.cached_tokens += other.cached_tokens
-        self.reasoning_tokens += other.reasoning_tokens
-        self.cache_write_tokens += other.cache_write_tokens
+        if other.cached_tokens or other.reasoning_tokens or other.cache_write_tokens:  # most answers have none
+            self.cached_tokens += other.cached_tokens
+            self.reasoning_tokens += other.reasoning_tokens
+            self.cache_write_tokens += other.cache_write_tokens
 
     def become(self, other: Usage) -> None:
         """Take over the other's figures."""

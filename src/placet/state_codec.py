@@ -15,8 +15,8 @@ import msgspec
 from placet import seal
 from placet.codec import Json, JsonObject, NotPlain, encode
 from placet.core.approvals import Entry
-from placet.core.fold import fold_records
 from placet.core.log import Log, read_lines
+from placet.core.replay import fold_records
 from placet.core.state import RunFold
 from placet.errors import IllegalTransition, SealBroken, StateRefused, UserError
 from placet.events import FORMAT, DecisionMade, GrantMade, InputAdded

@@ -22,7 +22,7 @@ from placet import (
     Usage,
     function_tool,
 )
-from placet.core import fold
+from placet.core import fold, replay
 from placet.runtime import journal
 from placet.testing import ManualClock, assistant_message, function_call
 
@@ -95,6 +95,7 @@ def applied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(fold, "apply", counting)
     monkeypatch.setattr(journal, "apply", counting)
+    monkeypatch.setattr(replay, "apply", counting)
     return seen
 
 
@@ -197,17 +198,17 @@ async def test_a_turn_with_one_free_call_applies_five_facts_at_every_length_of_t
 async def test_loading_a_state_folds_its_log_once_and_resuming_it_folds_nothing_again(applied: list[str]) -> None:
     agent = agent_of(Answers(30, gated_end=True))
     result = await Runner.run(agent, "go", store=MemoryStore(), max_turns=None)
-    length, text = len(applied), result.to_state().to_string()
+    text = result.to_state().to_string()
 
     applied.clear()
     state = await RunState.from_string(agent, text)
-    loaded = len(applied)
+    loaded, applied[:] = applied[:], []
     state.approve(state.get_interruptions()[0])
     ended = await Runner.run(agent, state, store=MemoryStore())
 
     assert ended.final_output == "done"
-    assert loaded == length
-    assert applied[loaded:] == [
+    assert loaded == ["RunStarted", "RequestSent", "ResponseReceived", "CallHeld"]  # each turn before was one step
+    assert applied == [
         "DecisionMade",
         "CallsStarted",
         "CallEnded",
@@ -367,7 +368,7 @@ def by_hand(number: int) -> ToolApprovalItem:
 
 @pytest.mark.parametrize(
     ("what", "budget"),
-    [("a turn", 560), ("a run of no turn", 700), ("a state of 100 turns, loaded", 5200), ("a pause, resumed", 1010)],
+    [("a turn", 560), ("a run of no turn", 700), ("a state of 100 turns, loaded", 1500), ("a pause, resumed", 1010)],
 )
 async def test_the_number_of_functions_called_stays_within_its_budget(what: str, budget: int) -> None:
     """Not growth but the constant, which creeps up by a look-up here and a wrapper there. Raise it on purpose only."""
@@ -424,4 +425,4 @@ def test_importing_placet_loads_few_modules_and_none_that_are_heavy() -> None:
 
     roots = {name.partition(".")[0] for name in loaded}
     assert roots.isdisjoint({"pydantic", "openai", "anthropic", "mcp", "starlette", "psycopg", "httpx"})
-    assert len(loaded) <= 215
+    assert len(loaded) <= 216

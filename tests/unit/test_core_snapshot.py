@@ -11,7 +11,6 @@ import pytest
 
 from placet import Agent, Grant, Runner, RunState, function_tool, handoff
 from placet.core.fold import apply, fold
-from placet.core.log import read_lines
 from placet.core.snapshot import UnusableFold, _Call, _Fold, dump, is_between_turns, restore
 from placet.core.state import Call, RunFold
 from placet.events import AnyFact
@@ -19,24 +18,9 @@ from placet.sessions.memory import InMemorySession
 from placet.testing import ScriptedModel, assistant_message, function_call
 from tests.generated.play import Play
 from tests.generated.script import Seeded, a_script, a_way
+from tests.support.folds import facts_of, shape
 
 SEEDS = range(60)
-
-
-def shape(value: Any) -> Any:
-    """All that is in a fold, as plain values: two folds with one shape are the same."""
-    if isinstance(value, RunFold):
-        named = {field.name: shape(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return named | {"children": {}} if not value.open_calls else named  # of a turn that is over, they are over too
-    if isinstance(value, Call):
-        return {name: shape(getattr(value, name)) for name in Call.__slots__}
-    if type(value).__name__ == "Ledger":
-        return shape([*value.contents(), value._by_label, value._open])
-    if isinstance(value, dict):
-        return {key: shape(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [shape(each) for each in value]
-    return value
 
 
 def check_every_place(facts: Sequence[AnyFact]) -> int:
@@ -50,10 +34,6 @@ def check_every_place(facts: Sequence[AnyFact]) -> int:
             assert shape(restore(dump(run))) == shape(run)
             assert shape(fold(facts[place:], into=restore(dump(run)))) == whole
     return places
-
-
-def facts_of(state: RunState[Any]) -> list[AnyFact]:
-    return [fact for record in read_lines(state._log.lines) for fact in record.facts]
 
 
 @function_tool(needs_approval=True)

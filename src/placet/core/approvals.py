@@ -195,6 +195,15 @@ class Ledger:
             if decision.grant is not None:
                 self._uses[decision.grant] = self._uses.get(decision.grant, 0) + 1
 
+    def keep(self, entry: Entry) -> None:
+        """A call that was asked about and decided, and that has ended: `ask`, `record` and `close` at once."""
+        decision = entry.decision
+        with self._lock:
+            self._staged.pop(entry.call, None)
+            self._add(entry)
+            if decision is not None and decision.grant is not None:
+                self._uses[decision.grant] = self._uses.get(decision.grant, 0) + 1
+
     def reopen(self, call: str) -> None:
         """The decision about a call was revoked."""
         with self._lock:

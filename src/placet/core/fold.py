@@ -29,12 +29,6 @@ def fold(facts: Iterable[e.AnyFact], into: RunFold | None = None) -> RunFold:
     return run
 
 
-def fold_records(records: Iterable[e.Record], run: RunFold) -> None:
-    for record in records:
-        for fact in record.facts:
-            apply(run, fact)
-
-
 def apply(run: RunFold, fact: e.AnyFact) -> None:
     """Change the run as the fact says, or raise IllegalTransition and change nothing."""
     kind = type(fact)

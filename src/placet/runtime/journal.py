@@ -14,8 +14,9 @@ from typing import NoReturn
 
 from placet.clock import Clock
 from placet.core.deciding import facts_to_append
-from placet.core.fold import apply, fold_records
+from placet.core.fold import apply
 from placet.core.log import Line, Log, read_lines, tells_nothing
+from placet.core.replay import fold_records
 from placet.core.snapshot import UnusableFold, restore
 from placet.core.state import RunFold
 from placet.errors import IllegalTransition, LimitExceeded, PositionConflict, RunConflict, RunFinished
