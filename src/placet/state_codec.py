@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -53,8 +52,7 @@ class _Wire(msgspec.Struct, omit_defaults=True):
     added: list[InputAdded] = []
 
 
-@dataclass(slots=True)
-class StateDocument:
+class StateDocument(msgspec.Struct):
     """A state's parts, apart from today's agent and context object."""
 
     log: Log
@@ -62,9 +60,9 @@ class StateDocument:
     staged: list[DecisionMade | GrantMade]
     context: PackedContext
     made_by_hand: bool = False
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[Entry] = []
     has_wrapper: bool = True
-    added: list[InputAdded] = field(default_factory=list)
+    added: list[InputAdded] = []
 
 
 _decoder = msgspec.json.Decoder(_Wire)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from types import MethodType
 from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from placet.docstrings import Docstring, DocstringStyle, parse_docstring
 from placet.errors import UserError
 
@@ -85,8 +87,7 @@ def function_schema(
 # ------------------------------------------------------------------------------------- what the function declares
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
+class _Parameter(msgspec.Struct, frozen=True):
     name: str
     kind: inspect._ParameterKind
     annotation: object
@@ -287,8 +288,7 @@ def _schema_generator() -> type[GenerateJsonSchema]:
 # ------------------------------------------------------------------------------------------------------- calling it
 
 
-@dataclass(frozen=True, slots=True)
-class _CallForm:
+class _CallForm(msgspec.Struct, frozen=True):
     validate: Callable[[bytes], BaseModel]
     to_json: Callable[[object], bytes]
     positional: tuple[str, ...]
