@@ -5,6 +5,7 @@ The log is in it line by line as it stands in a store; the fold is never stored,
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -65,8 +66,9 @@ class StateDocument(msgspec.Struct):
     added: list[InputAdded] = []
 
 
-_decoder = msgspec.json.Decoder(_Wire)
-_header_decoder = msgspec.json.Decoder(_Header)
+@functools.cache  # not at import: it takes a while, and many programs load no state
+def _decoder() -> msgspec.json.Decoder[_Wire]:
+    return msgspec.json.Decoder(_Wire)
 
 
 def dump_text(document: StateDocument, key: seal.Keys) -> str:
@@ -156,7 +158,7 @@ def _read(raw: bytes) -> StateDocument:
 
 def _decode(raw: bytes) -> _Wire:
     try:
-        wire = _decoder.decode(raw)
+        wire = _decoder().decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _check_version(_version_of(raw))  # of another format everything may be different
         raise StateRefused(f"This is not a state that Placet wrote, or it was cut or altered: {error}.") from error
@@ -166,7 +168,7 @@ def _decode(raw: bytes) -> _Wire:
 
 def _version_of(raw: bytes) -> object:
     try:
-        return _header_decoder.decode(raw).placet
+        return msgspec.json.decode(raw, type=_Header).placet
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return FORMAT  # it does not say: there is nothing to blame on its version
 
