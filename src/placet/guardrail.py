@@ -114,9 +114,10 @@ class ToolInputGuardrail:
         return self.name or _name_of(self.guardrail_function)
 
 
-@dataclass(eq=False, slots=True)
 class ToolOutputGuardrail(ToolInputGuardrail):
     """Looks at what a tool's body returned."""
+
+    __slots__ = ()
 
 
 @overload

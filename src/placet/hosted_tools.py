@@ -175,27 +175,26 @@ class HostedMCPTool(HostedTool):
 
     def callable_named(self, name: str) -> HostedMCPCallable:
         """One tool of the server, as approvals know it: by server and name, and by where the server is."""
-        where = [self.tool_config.get("server_url"), self.tool_config.get("connector_id")]
-        return HostedMCPCallable(
+        return HostedMCPCallable(self, name)
+
+
+class HostedMCPCallable(FunctionTool):
+    """A tool of an MCP server that the provider calls, once it may."""
+
+    kind = HOSTED_MCP
+
+    def __init__(self, server: HostedMCPTool, name: str) -> None:
+        where = [server.tool_config.get("server_url"), server.tool_config.get("connector_id")]
+        super().__init__(
             name=name,
             description="",
             params_json_schema={},
             on_invoke_tool=_runs_elsewhere,
             needs_approval=True,
             version=canonical(where).decode(),
-            server_label=self.server_label,
-            decide=self.on_approval_request,
         )
-
-
-@dataclass(eq=False)
-class HostedMCPCallable(FunctionTool):
-    """A tool of an MCP server that the provider calls, once it may."""
-
-    server_label: str = ""
-    decide: MCPToolApprovalFunction | None = None
-
-    kind = HOSTED_MCP
+        self.server_label = server.server_label
+        self.decide = server.on_approval_request
 
     @property
     def identity(self) -> str:
