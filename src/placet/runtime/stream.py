@@ -99,7 +99,7 @@ def _name(item: RunItem) -> str:
 
 def _size_of(data: object) -> int:
     """About how much a raw event weighs: the texts in it. Exactness would cost more than it is worth."""
-    fields = data if type(data) is dict else getattr(data, "__dict__", None)
+    fields = data if isinstance(data, dict) else getattr(data, "__dict__", None)
     size = 0
     if fields:
         for each in fields.values():
