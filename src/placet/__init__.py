@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from placet.agent import Agent, AgentTool, FunctionToolResult, MCPConfig, StopAtTools, ToolsToFinalOutputResult
@@ -94,12 +95,12 @@ from placet.secrets import Secret
 from placet.sessions.memory import InMemorySession
 from placet.stores.memory import MemoryStore
 from placet.tool import CannotTell, DidNotHappen, Failed, FunctionTool, Happened, NeedsInput, Tool, function_tool
-from placet.tracker import OpenAIServerConversationTracker
 
 if TYPE_CHECKING:
     from placet.models import AnthropicModel, OpenAIChatCompletionsModel, OpenAIResponsesModel
     from placet.sessions.openai_conversations import OpenAIConversationsSession
     from placet.sessions.sqlite import SQLiteSession
+    from placet.tracker import OpenAIServerConversationTracker
 
 __version__ = "0.1.0"
 
@@ -115,20 +116,20 @@ def _model_named(name: str) -> Model:
 set_model_names(_model_named)
 
 
+_LOADED_WHEN_USED = {
+    "AnthropicModel": "placet.models",
+    "OpenAIChatCompletionsModel": "placet.models",
+    "OpenAIConversationsSession": "placet.sessions.openai_conversations",
+    "OpenAIResponsesModel": "placet.models",
+    "OpenAIServerConversationTracker": "placet.tracker",
+    "SQLiteSession": "placet.sessions.sqlite",
+}
+"""What needs a database driver or an SDK, or what few programs use: where it lives."""
+
+
 def __getattr__(name: str) -> Any:
-    """What needs a database driver or an SDK is imported when it is used."""
-    if name == "SQLiteSession":
-        from placet.sessions.sqlite import SQLiteSession
-
-        return SQLiteSession
-    if name == "OpenAIConversationsSession":
-        from placet.sessions.openai_conversations import OpenAIConversationsSession
-
-        return OpenAIConversationsSession
-    if name in ("AnthropicModel", "OpenAIChatCompletionsModel", "OpenAIResponsesModel"):
-        from placet import models
-
-        return getattr(models, name)
+    if name in _LOADED_WHEN_USED:
+        return getattr(importlib.import_module(_LOADED_WHEN_USED[name]), name)
     raise AttributeError(f"module 'placet' has no attribute {name!r}")
 
 

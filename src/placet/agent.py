@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
+import msgspec
+
 from placet.checks import (
     COUNT,
     FLAG,
@@ -53,8 +55,7 @@ class StopAtTools(TypedDict):
     stop_at_tool_names: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionToolResult:
+class FunctionToolResult(msgspec.Struct, frozen=True):
     """A call of the turn and its output, for a `tool_use_behavior` function."""
 
     tool: Tool | None
@@ -64,8 +65,7 @@ class FunctionToolResult:
     """False for a call that was rejected, answered, denied, expired or superseded: its body never ran."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolsToFinalOutputResult:
+class ToolsToFinalOutputResult(msgspec.Struct, frozen=True):
     """What a `tool_use_behavior` function says: is this the end, and with which output?"""
 
     is_final_output: bool

@@ -3,12 +3,13 @@ hand."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from placet.clock import Clock
 from placet.codec import Json, JsonObject, NotPlain, canonical, encode, plain, writable
@@ -56,8 +57,7 @@ class Grant:
             raise UserError("A grant's `until` needs a time zone: datetime(…, tzinfo=…), or seconds since the epoch.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class Word(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody said about a call."""
 
     verdict: Verdict
@@ -99,7 +99,7 @@ def facts_of_word(entry: Entry, word: Word, now: float) -> tuple[DecisionMade, l
     if isinstance(entry, Asking):
         word = _as_answer(entry, word)
     elif word.verdict == "respond":
-        word = dataclasses.replace(word, output=_as_model_reads(word.output))
+        word = msgspec.structs.replace(word, output=_as_model_reads(word.output))
     digest = entry.digest
     if word.arguments is not None:
         digest = digest_of(path_of(entry.call), entry.agent, entry.tool, entry.fingerprint, word.arguments)
@@ -143,7 +143,7 @@ def _as_answer(entry: Asking, word: Word) -> Word:
             check_agreement(entry.questions)
         case "respond":
             answers: dict[str, Json] = dict(checked_answers(entry.questions, word.output))
-            return dataclasses.replace(word, output=answers)
+            return msgspec.structs.replace(word, output=answers)
         case "reject":
             pass
     return word

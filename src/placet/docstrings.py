@@ -8,17 +8,17 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
+
+import msgspec
 
 from placet.errors import UserError
 
 DocstringStyle = Literal["google", "numpy", "sphinx"]
 
 
-@dataclass(frozen=True, slots=True)
-class Docstring:
+class Docstring(msgspec.Struct, frozen=True):
     description: str
     """Summary and body. Sections about parameters, results and exceptions are left out; notes and examples stay."""
     parameters: Mapping[str, str]

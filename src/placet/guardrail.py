@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, overload
 
+import msgspec
+
 from placet.context import RunContextWrapper, ToolContext
 from placet.items import Named
 
 
-@dataclass(frozen=True, slots=True)
-class GuardrailFunctionOutput:
+class GuardrailFunctionOutput(msgspec.Struct, frozen=True):
     """What a guardrail of a run says."""
 
     output_info: Any = None
@@ -57,8 +58,7 @@ class OutputGuardrail:
         return self.name or _name_of(self.guardrail_function)
 
 
-@dataclass(frozen=True, slots=True)
-class GuardrailResult:
+class GuardrailResult(msgspec.Struct, frozen=True):
     """What a guardrail said, as it stands in the log."""
 
     name: str
@@ -67,8 +67,7 @@ class GuardrailResult:
     """Our id of the call, for a tool's guardrail."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolGuardrailFunctionOutput:
+class ToolGuardrailFunctionOutput(msgspec.Struct, frozen=True):
     """What a guardrail of a tool says: let it be, put a message in its place, or stop the run."""
 
     output_info: Any = None
@@ -88,16 +87,14 @@ class ToolGuardrailFunctionOutput:
         return cls(output_info, "raise_exception")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolInputGuardrailData:
+class ToolInputGuardrailData(msgspec.Struct, frozen=True):
     """What a tool's input guardrail looks at."""
 
     context: ToolContext[Any]
     agent: Named
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOutputGuardrailData(ToolInputGuardrailData):
+class ToolOutputGuardrailData(ToolInputGuardrailData, frozen=True):
     """What a tool's output guardrail looks at."""
 
     output: Any = None
@@ -117,9 +114,10 @@ class ToolInputGuardrail:
         return self.name or _name_of(self.guardrail_function)
 
 
-@dataclass(eq=False, slots=True)
 class ToolOutputGuardrail(ToolInputGuardrail):
     """Looks at what a tool's body returned."""
+
+    __slots__ = ()
 
 
 @overload

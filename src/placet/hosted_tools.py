@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
+import msgspec
+
 from placet.codec import JsonObject, NotPlain, canonical, plain
 from placet.context import RunContextWrapper, ToolContext
 from placet.core.plan import HOSTED_MCP, hosted_identity
@@ -105,12 +107,10 @@ class FileSearchTool(HostedTool):
         return ("file_search_call.results",) if self.include_search_results else ()
 
 
-@dataclass(eq=False)
 class CodeInterpreterTool(HostedTool):
     """The provider runs code: `CodeInterpreterTool({"type": "code_interpreter", "container": {"type": "auto"}})`."""
 
 
-@dataclass(eq=False)
 class ImageGenerationTool(HostedTool):
     """The provider makes images: `ImageGenerationTool({"type": "image_generation"})`."""
 
@@ -122,8 +122,7 @@ def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
 # -- MCP servers that the provider talks to ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class MCPApprovalRequest:
+class MCPApprovalRequest(msgspec.Struct, frozen=True):
     """The provider asks: may I call this tool of this server with these arguments?"""
 
     id: str
@@ -132,8 +131,7 @@ class MCPApprovalRequest:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class MCPToolApprovalRequest:
+class MCPToolApprovalRequest(msgspec.Struct, frozen=True):
     """What an `on_approval_request` function is given."""
 
     ctx_wrapper: RunContextWrapper[Any]
@@ -177,27 +175,26 @@ class HostedMCPTool(HostedTool):
 
     def callable_named(self, name: str) -> HostedMCPCallable:
         """One tool of the server, as approvals know it: by server and name, and by where the server is."""
-        where = [self.tool_config.get("server_url"), self.tool_config.get("connector_id")]
-        return HostedMCPCallable(
+        return HostedMCPCallable(self, name)
+
+
+class HostedMCPCallable(FunctionTool):
+    """A tool of an MCP server that the provider calls, once it may."""
+
+    kind = HOSTED_MCP
+
+    def __init__(self, server: HostedMCPTool, name: str) -> None:
+        where = [server.tool_config.get("server_url"), server.tool_config.get("connector_id")]
+        super().__init__(
             name=name,
             description="",
             params_json_schema={},
             on_invoke_tool=_runs_elsewhere,
             needs_approval=True,
             version=canonical(where).decode(),
-            server_label=self.server_label,
-            decide=self.on_approval_request,
         )
-
-
-@dataclass(eq=False)
-class HostedMCPCallable(FunctionTool):
-    """A tool of an MCP server that the provider calls, once it may."""
-
-    server_label: str = ""
-    decide: MCPToolApprovalFunction | None = None
-
-    kind = HOSTED_MCP
+        self.server_label = server.server_label
+        self.decide = server.on_approval_request
 
     @property
     def identity(self) -> str:

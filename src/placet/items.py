@@ -45,7 +45,6 @@ class _ItemBase:
         return f"{type(self).__name__}(agent={self.agent.name!r}, raw_item={self.raw_item!r})"
 
 
-@dataclass(eq=False, repr=False)
 class MessageOutputItem(_ItemBase):
     """A message of the model."""
 
@@ -61,7 +60,6 @@ class MessageOutputItem(_ItemBase):
         return refusal_of(self.to_input_item())
 
 
-@dataclass(eq=False, repr=False)
 class ReasoningItem(_ItemBase):
     """What the model thought, as far as its provider shows it."""
 
@@ -99,7 +97,6 @@ class ToolCallOutputItem(_ItemBase):
         return _text_field(self.raw_item, "call_id")
 
 
-@dataclass(eq=False, repr=False)
 class HandoffCallItem(ToolCallItem):
     """The model asked to hand over."""
 
@@ -115,7 +112,6 @@ class HandoffOutputItem(_ItemBase):
     type: ClassVar[str] = "handoff_output_item"
 
 
-@dataclass(eq=False, repr=False)
 class MCPApprovalRequestItem(ToolCallItem):
     """The provider asks whether it may call a tool of an MCP server."""
 
@@ -130,7 +126,6 @@ class MCPApprovalRequestItem(ToolCallItem):
         return _text_field(self.raw_item, "server_label")
 
 
-@dataclass(eq=False, repr=False)
 class MCPApprovalResponseItem(ToolCallOutputItem):
     """What the provider is told: it may, or it may not."""
 
@@ -141,7 +136,6 @@ class MCPApprovalResponseItem(ToolCallOutputItem):
         return _text_field(self.raw_item, "approval_request_id")
 
 
-@dataclass(eq=False, repr=False)
 class OtherItem(_ItemBase):
     """An item type that Placet has no name for: kept, sent back, and shown as it is."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -74,8 +73,7 @@ class Model(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciled:
+class Reconciled(msgspec.Struct, frozen=True):
     """What a conversation shows of a request whose answer was lost."""
 
     taken: bool
@@ -135,8 +133,7 @@ class Session(Protocol):
     async def clear_session(self) -> None: ...
 
 
-@dataclass(slots=True)
-class Lease:
+class Lease(msgspec.Struct):
     """The right to drive a run. A later epoch makes an earlier one void."""
 
     run_id: str
@@ -145,8 +142,7 @@ class Lease:
     """On the monotonic clock: a driver that finds this in the past must not begin anything. Whoever renews moves it."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
+class StoredRun(msgspec.Struct, frozen=True):
     """A run as its store knows it: its log, or, of a run that has ended, perhaps only an outline."""
 
     length: int

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
 from placet.checks import COUNT, FUNCTION, MAPPING, MODEL, Kind, check, having, instance_of, optional, sequence_of
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.codec import JsonObject
@@ -30,8 +32,7 @@ _OBSERVERS = Kind(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ToolErrorFormatterArgs:
+class ToolErrorFormatterArgs(msgspec.Struct, frozen=True):
     """What a `tool_error_formatter` is told."""
 
     kind: Literal["approval_rejected"]
@@ -53,8 +54,7 @@ class ModelInputData:
     instructions: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CallModelData:
+class CallModelData(msgspec.Struct, frozen=True):
     """What a `call_model_input_filter` is given."""
 
     model_data: ModelInputData

@@ -5,9 +5,9 @@ The log is in it line by line as it stands in a store; the fold is never stored,
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -53,8 +53,7 @@ class _Wire(msgspec.Struct, omit_defaults=True):
     added: list[InputAdded] = []
 
 
-@dataclass(slots=True)
-class StateDocument:
+class StateDocument(msgspec.Struct):
     """A state's parts, apart from today's agent and context object."""
 
     log: Log
@@ -62,13 +61,14 @@ class StateDocument:
     staged: list[DecisionMade | GrantMade]
     context: PackedContext
     made_by_hand: bool = False
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[Entry] = []
     has_wrapper: bool = True
-    added: list[InputAdded] = field(default_factory=list)
+    added: list[InputAdded] = []
 
 
-_decoder = msgspec.json.Decoder(_Wire)
-_header_decoder = msgspec.json.Decoder(_Header)
+@functools.cache  # not at import: it takes a while, and many programs load no state
+def _decoder() -> msgspec.json.Decoder[_Wire]:
+    return msgspec.json.Decoder(_Wire)
 
 
 def dump_text(document: StateDocument, key: seal.Keys) -> str:
@@ -158,7 +158,7 @@ def _read(raw: bytes) -> StateDocument:
 
 def _decode(raw: bytes) -> _Wire:
     try:
-        wire = _decoder.decode(raw)
+        wire = _decoder().decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _check_version(_version_of(raw))  # of another format everything may be different
         raise StateRefused(f"This is not a state that Placet wrote, or it was cut or altered: {error}.") from error
@@ -168,7 +168,7 @@ def _decode(raw: bytes) -> _Wire:
 
 def _version_of(raw: bytes) -> object:
     try:
-        return _header_decoder.decode(raw).placet
+        return msgspec.json.decode(raw, type=_Header).placet
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return FORMAT  # it does not say: there is nothing to blame on its version
 

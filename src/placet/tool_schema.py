@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from types import MethodType
 from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_args, get_origin, get_type_hints
 
-from placet.docstrings import Docstring, DocstringStyle, parse_docstring
+import msgspec
+
 from placet.errors import UserError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.json_schema import GenerateJsonSchema
+
+    from placet.docstrings import DocstringStyle
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -59,6 +62,8 @@ def function_schema(
     is_context_type: Callable[[object], bool],
 ) -> FunctionSchema:
     """Raises `UserError` if the function, one of its annotations or (in strict mode) a type cannot be a tool's."""
+    from placet.docstrings import parse_docstring  # its patterns take a millisecond to compile
+
     code = _code_of(function)
     name = name_override or _name_of(function, code)
     signature = _signature(function, name)
@@ -67,7 +72,7 @@ def function_schema(
     exposed = _exposed_parameters(signature, function, code, name)
     takes_context = _takes_context(exposed, is_context_type, name)
     parameters = exposed[1:] if takes_context else exposed
-    model, params_json_schema = _modelled(parameters, docstring, name)
+    model, params_json_schema = _modelled(parameters, docstring.parameters, name)
     properties = _property_names(params_json_schema)
     call_form = _call_form_of(parameters, model, properties, _hidden_names(function, code) - properties)
     if strict_json_schema:
@@ -85,8 +90,7 @@ def function_schema(
 # ------------------------------------------------------------------------------------- what the function declares
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
+class _Parameter(msgspec.Struct, frozen=True):
     name: str
     kind: inspect._ParameterKind
     annotation: object
@@ -196,10 +200,10 @@ def _hidden_names(function: object, code: Callable[..., object]) -> frozenset[st
 
 
 def _modelled(
-    parameters: Sequence[_Parameter], docstring: Docstring, tool: str
+    parameters: Sequence[_Parameter], described: Mapping[str, str], tool: str
 ) -> tuple[type[BaseModel], dict[str, object]]:
     try:
-        return _model_and_schema(parameters, docstring)
+        return _model_and_schema(parameters, described)
     except Exception as error:  # Of many kinds: an unknown class, a constraint that does not fit, a bad pattern.
         # pydantic names only the type: find the parameter.
         culprit = next((p for p in parameters if _fails_alone(p)), None)
@@ -210,20 +214,19 @@ def _modelled(
 
 def _fails_alone(parameter: _Parameter) -> bool:
     try:
-        _model_and_schema([parameter], Docstring("", {}))
+        _model_and_schema([parameter], {})
     except Exception:  # noqa: BLE001 - the question is only whether; _modelled reports the error
         return True
     return False
 
 
 def _model_and_schema(
-    parameters: Sequence[_Parameter], docstring: Docstring
+    parameters: Sequence[_Parameter], described: Mapping[str, str]
 ) -> tuple[type[BaseModel], dict[str, object]]:
     from pydantic import ConfigDict, create_model
 
     # Inputs are hidden: what the model sent may hold secrets, and a chained traceback would print them.
     config = ConfigDict(extra="forbid", hide_input_in_errors=True)
-    described = docstring.parameters
     fields: dict[str, Any] = {f"p{i}": _field_of(p, described.get(p.name)) for i, p in enumerate(parameters)}
     model = create_model("Arguments", __config__=config, **fields)
     schema = model.model_json_schema(schema_generator=_schema_generator())
@@ -287,8 +290,7 @@ def _schema_generator() -> type[GenerateJsonSchema]:
 # ------------------------------------------------------------------------------------------------------- calling it
 
 
-@dataclass(frozen=True, slots=True)
-class _CallForm:
+class _CallForm(msgspec.Struct, frozen=True):
     validate: Callable[[bytes], BaseModel]
     to_json: Callable[[object], bytes]
     positional: tuple[str, ...]

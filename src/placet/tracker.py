@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from placet.codec import JsonObject, NotPlain, canonical, plain_item
 from placet.errors import UserError
@@ -29,8 +30,7 @@ _PLACEHOLDER_IDS = frozenset({"", "__fake_id__"})
 """What adapters write where a provider gave no id: no server knows an item by these."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     """One item of the input or of the generated items, at its place."""
 
     key: _Key

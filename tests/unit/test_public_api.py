@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import importlib.resources
 import inspect
 import re
 import subprocess
 import sys
-from typing import get_origin
+from collections.abc import Callable
+from typing import Any, get_origin
 
 import pytest
 
@@ -185,6 +187,58 @@ def _is_documented(value: object) -> bool:
 @pytest.mark.parametrize("name", public_names())
 def test_every_public_name_is_documented(name: str) -> None:
     assert _is_documented(getattr(placet, name)), f"{name} has no docstring"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        placet.ModelSettings(temperature=0.5),
+        placet.ModelRetrySettings(max_retries=2),
+        placet.ModelRetryBackoffSettings(jitter=False),
+        placet.RunConfig(max_nesting=3),
+        placet.Limits(log=7),
+        placet.Grant(uses=3),
+        placet.ModelInputData([], "go"),
+        placet.HandoffInputData((), (), ()),
+        placet.ModelResponse([], response_id="resp_1"),
+        placet.Agent("Clerk", "Be kind."),
+        placet.WebSearchTool(search_context_size="low"),
+    ],
+    ids=lambda made: type(made).__name__,
+)
+def test_what_users_make_and_vary_are_dataclasses(made: Any) -> None:
+    names = [each.name for each in dataclasses.fields(made)]
+
+    changed = dataclasses.replace(made)
+
+    assert changed is not made
+    assert [getattr(changed, name) for name in names] == [getattr(made, name) for name in names]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: placet.GuardrailFunctionOutput("info", tripwire_triggered=True),
+        lambda: placet.ToolGuardrailFunctionOutput.reject_content("no"),
+        lambda: placet.GuardrailResult("polite", placet.GuardrailFunctionOutput()),
+        lambda: placet.ToolsToFinalOutputResult(is_final_output=True, final_output="done"),
+        lambda: placet.FunctionToolResult(None, "refund", "done", was_run=True),
+        lambda: placet.RunErrorHandlerResult("done"),
+        lambda: placet.Reconciled(taken=True),
+        lambda: placet.ApprovalRecord(approved=("call_1",)),
+    ],
+    ids=lambda make: type(make()).__name__,
+)
+def test_what_is_handed_over_is_a_value_that_nobody_can_change(make: Callable[[], Any]) -> None:
+    first, second = make(), make()
+    name = type(first).__match_args__[0]
+
+    assert first == second
+    assert hash(first) == hash(second)
+    assert repr(first).startswith(f"{type(first).__name__}({name}=")
+    assert copy.copy(first) == first
+    with pytest.raises(AttributeError):
+        setattr(first, name, "other")
 
 
 def test_importing_placet_is_light() -> None:

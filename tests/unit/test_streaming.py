@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from typing import Any
 
 import pytest
 
-from placet import Runner, RunState, UserError, function_tool
+from placet import Agent, RawEvent, Runner, RunState, UserError, function_tool
 from placet.core.log import read_line
 from placet.testing import ScriptedModel, reasoning
 from tests.unit.scenes import (
@@ -143,6 +144,46 @@ async def test_a_reader_that_stops_reading_can_cancel_a_run_that_waits_for_it() 
     await events_of(result)
 
     assert result.is_complete
+
+
+async def test_a_reader_that_leaves_and_comes_back_reads_on_where_it_left() -> None:
+    words = [str(number) for number in range(3000)]
+    result = Runner.run_streamed(scripted([done(" ".join(words))]), "go")
+    read: list[str] = []
+
+    async with asyncio.timeout(PATIENCE):
+        while not result.is_complete or len(read) < len(words):
+            async with contextlib.aclosing(result.stream_events()) as events:
+                async for event in events:
+                    if event.type == "raw_response_event":
+                        read.append(event.data["delta"])
+                        if len(read) % 700 == 0:
+                            break
+
+    assert read == words
+
+
+async def test_an_event_is_read_before_the_next_one_comes() -> None:
+    """Nothing is held back in order to be handed over together with more."""
+    was_read = asyncio.Event()
+
+    class OneByOne(ScriptedModel):
+        async def stream_response(self, request: Any) -> Any:
+            for number in range(20):
+                yield RawEvent({"delta": number})
+                await within(was_read.wait())
+                was_read.clear()
+            yield await self.get_response(request)
+
+    result = Runner.run_streamed(Agent("Clerk", model=OneByOne([done()])), "go")
+    read = []
+    async with asyncio.timeout(PATIENCE):
+        async for event in result.stream_events():
+            if event.type == "raw_response_event":
+                read.append(event.data["delta"])
+                was_read.set()
+
+    assert read == list(range(20))
 
 
 async def test_an_error_of_the_run_is_raised_to_the_reader_after_what_happened_before() -> None:

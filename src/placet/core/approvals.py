@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -57,8 +56,7 @@ class Asking(Entry, frozen=True, kw_only=True):
         return self.ran_under
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalRecord:
+class ApprovalRecord(msgspec.Struct, frozen=True):
     """What was decided about one tool: call ids as the provider gave them, and a standing decision if there is one."""
 
     approved: tuple[str, ...] = ()

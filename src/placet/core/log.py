@@ -7,6 +7,7 @@ salts come from one key per run, so they cost no space until something is erased
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
 
@@ -27,8 +28,6 @@ from placet.events import (
     TurnLimitSet,
 )
 
-_record_decoder = msgspec.json.Decoder(Record)
-_records_decoder = msgspec.json.Decoder(list[Record])
 _WITHOUT_PAYLOAD: frozenset[type] = frozenset({RequestSent, CallsAllowed, CallsDeferred, CallsStarted, TurnLimitSet})
 
 
@@ -222,9 +221,19 @@ def _parts_of(text: bytes) -> _PartTexts:
     return _PartTexts(bytes(parts.at), [bytes(fact) for fact in parts.facts])
 
 
+@functools.cache  # not at import: a decoder of all kinds of facts takes milliseconds, and many programs read no log
+def _record_decoder() -> msgspec.json.Decoder[Record]:
+    return msgspec.json.Decoder(Record)
+
+
+@functools.cache
+def _records_decoder() -> msgspec.json.Decoder[list[Record]]:
+    return msgspec.json.Decoder(list[Record])
+
+
 def read_line(line: bytes | msgspec.Raw) -> Record:
     try:
-        return _record_decoder.decode(line)
+        return _record_decoder().decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
         raise StateRefused(
             f"A line of the log cannot be read ({error}). It was altered, cut, or written by a newer version of Placet."
@@ -234,6 +243,6 @@ def read_line(line: bytes | msgspec.Raw) -> Record:
 def read_lines(lines: Sequence[bytes]) -> list[Record]:
     """Many lines at once: one call of the decoder is cheaper than one for each."""
     try:
-        return _records_decoder.decode(b"[" + b",".join(lines) + b"]")
+        return _records_decoder().decode(b"[" + b",".join(lines) + b"]")
     except (msgspec.DecodeError, RecursionError):
         return [read_line(line) for line in lines]  # says which, and why

@@ -6,6 +6,7 @@ claims always come out of the log itself.
 
 from __future__ import annotations
 
+import functools
 from typing import Literal
 
 import msgspec
@@ -96,7 +97,9 @@ class _Fold(msgspec.Struct, kw_only=True, omit_defaults=True):
     may_be_at_work: bool = False
 
 
-_decoder = msgspec.json.Decoder(_Fold)
+@functools.cache  # not at import: it takes a millisecond, and only durable stores cache folds
+def _decoder() -> msgspec.json.Decoder[_Fold]:
+    return msgspec.json.Decoder(_Fold)
 
 
 def is_between_turns(run: RunFold) -> bool:
@@ -159,7 +162,7 @@ def dump(run: RunFold) -> bytes:
 def restore(data: bytes) -> RunFold:
     """The fold whose bytes these are; UnusableFold when they are none."""
     try:
-        shot = _decoder.decode(data)
+        shot = _decoder().decode(data)
         calls = {each.id: _restored(each) for each in shot.calls}
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UnusableFold(str(error)) from error

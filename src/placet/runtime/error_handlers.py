@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
+
+import msgspec
 
 from placet.agent import Agent
 from placet.codec import Json, JsonObject, NotPlain, encode, plain
@@ -20,8 +21,7 @@ from placet.runtime.session_writing import write_session
 ErrorKind: TypeAlias = Literal["max_turns", "model_refusal", "invalid_final_output"]
 
 
-@dataclass(frozen=True, slots=True)
-class RunErrorData:
+class RunErrorData(msgspec.Struct, frozen=True):
     """The run as it stood when the error came."""
 
     input: list[JsonObject]
@@ -33,8 +33,7 @@ class RunErrorData:
     last_agent: Agent[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RunErrorHandlerInput:
+class RunErrorHandlerInput(msgspec.Struct, frozen=True):
     """What an error handler is told."""
 
     error: Exception
@@ -43,8 +42,7 @@ class RunErrorHandlerInput:
     run_data: RunErrorData
 
 
-@dataclass(frozen=True, slots=True)
-class RunErrorHandlerResult:
+class RunErrorHandlerResult(msgspec.Struct, frozen=True):
     """The final output that takes the error's place."""
 
     final_output: Any

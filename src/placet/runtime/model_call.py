@@ -205,7 +205,8 @@ async def _filtered(frame: Frame, out: Outgoing, prompt: str | None) -> tuple[li
 
 
 async def _send(frame: Frame, model: Model, request: ModelRequest) -> Any:
-    if frame.feed is None or not hasattr(model, "stream_response"):
+    feed = frame.feed
+    if feed is None or not hasattr(model, "stream_response"):
         asked: object = model.get_response(request)
         if not isinstance(asked, CoroutineType) and not inspect.isawaitable(asked):
             raise UserError(f"{type(model).__name__}.get_response must be `async def`.")
@@ -215,7 +216,8 @@ async def _send(frame: Frame, model: Model, request: ModelRequest) -> Any:
     try:
         async for part in stream:
             if isinstance(part, RawEvent):
-                await frame.feed.raw(part)
+                if not feed.raw(part):
+                    await feed.wait_for_room()
             else:
                 response = part
     finally:  # whatever ended it, its connection is given back now and not some day

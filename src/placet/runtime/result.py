@@ -139,9 +139,11 @@ class RunResultStreaming(RunResult):
         """Everything that happens, in order. Ends when the run has ended, waits, or was cancelled; raises what the run
         raised."""
         await self._begun.wait()
-        if self._feed is not None:
-            async for event in self._feed.events():
-                yield event
+        feed = self._feed
+        if feed is not None:
+            while await feed.wait_for_more():
+                for event in feed.take():  # `feed.events()` would be a second asynchronous generator around each event
+                    yield event
         assert self._task is not None
         try:
             await asyncio.shield(self._task)

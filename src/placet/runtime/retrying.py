@@ -6,8 +6,6 @@ conversation has taken.
 
 from __future__ import annotations
 
-import random
-
 from placet.errors import ProviderError
 from placet.model_settings import ModelRetrySettings
 
@@ -50,5 +48,7 @@ class Retrying:
         return delay
 
     def _wait(self, error: ProviderError, before: int) -> float:
+        import random  # it takes a millisecond and more to load, and few requests fail
+
         own = self._settings.delay(before, random.random())  # noqa: S311  # spreads waits; guards nothing
         return own if error.retry_after is None else error.retry_after

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -101,14 +101,19 @@ def _size_of(data: object) -> int:
     """About how much a raw event weighs: the texts in it. Exactness would cost more than it is worth."""
     fields = data if isinstance(data, dict) else getattr(data, "__dict__", None)
     size = 0
-    for each in fields.values() if fields else ():
-        if isinstance(each, str):
-            size += len(each)
+    if fields:
+        for each in fields.values():
+            if type(each) is str:
+                size += len(each)
     return size
 
 
 class Feed:
-    """Between the run and the reader of its stream. The reader may be slow: raw events then make the run wait."""
+    """Between the run and the reader of its stream. The reader may be slow: raw events then make the run wait.
+
+    Each event of a model passes here, so there is one rule: what can be done once for all that is unread (waking the
+    reader, making room, forgetting what it weighed) is not done for each event.
+    """
 
     def __init__(
         self,
@@ -121,37 +126,37 @@ class Feed:
         self._path = path
         self._pending = pending
         self._events: deque[StreamEvent] = deque()
-        self._sizes: deque[int] = deque()
-        """Of the raw events that wait, in characters."""
+        """Those that nobody has read yet."""
         self._size = 0
-        """Of all of them together."""
+        """How many characters of raw events came since the last time that all was read."""
         self._has_begun_answer = False
+        self._is_awaited = False
+        """A reader waits for the next event."""
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._closed = False
 
-    async def raw(self, event: RawEvent) -> None:
-        """Tell a raw event. If too much waits unread, so does whoever reads from the provider; facts never wait."""
+    def raw(self, event: RawEvent) -> bool:
+        """Tell a raw event. False: too much is unread, and whoever reads from the provider must wait for room."""
         self._has_begun_answer = True
-        self._put_raw(event.data)
-        while self._is_full() and not self._closed:
-            self._room.clear()
-            await self._room.wait()
+        self._size += _size_of(event.data)
+        self._put(RawResponsesStreamEvent(event.data))
+        return len(self._events) < MAX_UNREAD and self._size < MAX_UNREAD_SIZE  # not `_is_full`, without a call
 
     def _is_full(self) -> bool:
         return len(self._events) >= MAX_UNREAD or self._size >= MAX_UNREAD_SIZE
 
-    def _put_raw(self, data: Any) -> None:
-        size = _size_of(data)
-        self._size += size
-        self._sizes.append(size)
-        self._put(RawResponsesStreamEvent(data))
+    async def wait_for_room(self) -> None:
+        """Until the reader has caught up. Only raw events wait, facts never do."""
+        while self._is_full() and not self._closed:
+            self._room.clear()
+            await self._room.wait()
 
     def ask_again(self) -> None:
         """The answer that was being told is lost, and the model is asked again."""
         if self._has_begun_answer:
+            self.raw(RawEvent({"type": RETRIED}))
             self._has_begun_answer = False
-            self._put_raw({"type": RETRIED})
 
     def catch_up(self, run: RunFold) -> None:
         """Begin where the run stands, without telling again what happened before this stream."""
@@ -185,18 +190,28 @@ class Feed:
 
     def _put(self, event: StreamEvent) -> None:
         self._events.append(event)
-        self._changed.set()
+        if self._is_awaited:
+            self._is_awaited = False
+            self._changed.set()
+
+    async def wait_for_more(self) -> bool:
+        """True as soon as something is unread, False when nothing ever will be."""
+        while not self._events:
+            self._size = 0
+            self._room.set()
+            if self._closed:
+                return False
+            self._changed.clear()
+            self._is_awaited = True
+            await self._changed.wait()
+        return True
+
+    def take(self) -> Iterator[StreamEvent]:
+        """What is unread, oldest first, until there is nothing."""
+        while self._events:
+            yield self._events.popleft()
 
     async def events(self) -> AsyncIterator[StreamEvent]:
-        while True:
-            while self._events:
-                event = self._events.popleft()
-                if isinstance(event, RawResponsesStreamEvent):
-                    self._size -= self._sizes.popleft()
-                if len(self._events) < MAX_UNREAD // 2 and self._size < MAX_UNREAD_SIZE // 2:
-                    self._room.set()
+        while await self.wait_for_more():
+            for event in self.take():
                 yield event
-            if self._closed:
-                return
-            self._changed.clear()
-            await self._changed.wait()
