@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
+from procrastinate import App
 
 from placet.clock import SYSTEM_CLOCK
 from placet.fleet.embedded import EmbeddedEngine
@@ -50,6 +53,31 @@ class TestProcrastinateEngine(EngineContract):
     def engine(self, scene: EngineScene, limit: int = 16) -> Engine:
         assert isinstance(scene.store, PostgresStore)
         return ProcrastinateEngine(scene.store, [AGENT], limit=limit, grace=1.0)
+
+    async def test_an_engine_stops_though_the_error_of_its_queue_took_the_place_of_the_cancellation(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        hearing = asyncio.Event()
+
+        async def breaks_when_cancelled(*_: object, **__: object) -> None:
+            hearing.set()
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                raise psycopg.OperationalError("the connection is lost") from None
+
+        monkeypatch.setattr(App, "run_worker_async", breaks_when_cancelled)
+        async with self.scene() as scene:
+            serving = asyncio.create_task(self.engine(scene).serve(_nothing_to_do))
+            await asyncio.wait_for(hearing.wait(), 30)
+            serving.cancel()
+            await asyncio.wait([serving], timeout=20)
+
+        assert serving.cancelled()
+
+
+async def _nothing_to_do(_run_id: str) -> bool:
+    return True
 
 
 class TestProcrastinateEngineThatPolls(TestProcrastinateEngine):

@@ -201,6 +201,46 @@ async def test_a_lease_that_nobody_waits_for_any_more_is_nobody_s(url: str) -> N
         await until(is_free)
 
 
+async def test_a_task_that_is_cancelled_while_its_connection_breaks_is_cancelled(
+    store: PostgresStore, url: str
+) -> None:
+    asking = asyncio.create_task(store.query(b"SELECT pg_sleep(30)"))
+
+    async def is_at_work() -> bool:
+        return await asyncio.to_thread(_one, url, f"SELECT count(*) {ASLEEP}") == 1
+
+    await until(is_at_work)
+    _one(url, f"SELECT count(pg_terminate_backend(pid)) {ASLEEP}")  # nothing else of ours runs before the next line
+    asking.cancel()
+    await asyncio.wait([asking], timeout=10)
+
+    assert asking.cancelled()
+
+
+ASLEEP = "FROM pg_stat_activity WHERE query LIKE '%pg_sleep(30)%' AND pid <> pg_backend_pid()"
+
+
+async def test_a_store_closes_though_the_error_of_a_broken_connection_took_the_place_of_a_cancellation(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_connecting = asyncio.Event()
+
+    async def breaks_when_cancelled(_url: str) -> None:
+        is_connecting.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise psycopg.OperationalError("the connection is lost") from None
+
+    async with PostgresStore(url) as store:
+        monkeypatch.setattr(module, "connect", breaks_when_cancelled)
+        hearing = asyncio.create_task(store.wait_for_news(await store.latest_sequence(), 60))
+        await is_connecting.wait()
+        hearing.cancel()
+        async with asyncio.timeout(10):
+            await store.close()
+
+
 # -- the feed --------------------------------------------------------------------------------------------------------
 
 

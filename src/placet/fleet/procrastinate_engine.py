@@ -19,6 +19,7 @@ from placet.errors import StoreError
 from placet.fleet.schema import fleet_sql, migrate
 from placet.fleet.workers import Registration, default_name
 from placet.ports import Drive, EngineHealth
+from placet.stores.cancelling import Cancellations
 from placet.stores.postgres import PostgresStore
 from placet.stores.postgres_connections import connection_options
 
@@ -114,11 +115,13 @@ class ProcrastinateEngine:
     async def _keep_hearing(self, drive: Drive) -> None:
         """The library's worker ends when its connections break: begin another, for as long as we serve."""
         pause = FIRST_PAUSE
+        cancellations = Cancellations()
         while True:
             began = self._clock.monotonic()
             try:
                 await self._hear(drive)
             except Exception as error:  # noqa: BLE001  # whatever ended it, the runs are worth another try
+                cancellations.raise_new()
                 text = f"{type(error).__name__}: {error}"
                 logger.warning("queue away", extra={"action": "queue_away", "error": text})
             finally:

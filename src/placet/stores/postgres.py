@@ -37,6 +37,7 @@ from placet.events import (
 )
 from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
 from placet.stores.caching import SHORT, CachedFold, fold_version, recent_log, without_cache
+from placet.stores.cancelling import Cancellations
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
 from placet.stores.news import Bell
@@ -459,6 +460,7 @@ class _Opened:
             self._listener = self.loop.create_task(self._listen())
 
     async def _listen(self) -> None:
+        cancellations = Cancellations()
         while True:
             with suppress(psycopg.Error, StoreError):
                 db = await connect(self._url)
@@ -469,6 +471,7 @@ class _Opened:
                         self.bell.ring()
                 finally:
                     await db.close()
+            cancellations.raise_new()
             await asyncio.sleep(LOOK_SECONDS)  # whoever waits looks by itself meanwhile
 
     async def close(self) -> None:

@@ -16,6 +16,7 @@ from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict
 
 from placet.errors import StoreError
+from placet.stores.cancelling import Cancellations
 from placet.stores.queries import Migration, check_code, migrations, statements
 
 V = TypeVar("V")
@@ -55,11 +56,13 @@ class Connections:
         """Have work done, again if the connection breaks; StoreError when the patience is over."""
         give_up = time.monotonic() + self._patience
         pause, tried = FIRST_PAUSE, False
+        cancellations = Cancellations()
         while True:
             try:
                 async with self._connection() as db:
                     return await work(db, tried)
             except psycopg.Error as error:
+                cancellations.raise_new()
                 if not _may_pass(error) or time.monotonic() > give_up:
                     raise explained(error) from error
             await asyncio.sleep(pause)
