@@ -201,9 +201,7 @@ async def test_a_lease_that_nobody_waits_for_any_more_is_nobody_s(url: str) -> N
         await until(is_free)
 
 
-async def test_a_task_that_is_cancelled_while_its_connection_breaks_is_cancelled(
-    store: PostgresStore, url: str
-) -> None:
+async def test_a_task_that_is_cancelled_while_its_connection_breaks_ends(store: PostgresStore, url: str) -> None:
     asking = asyncio.create_task(store.query(b"SELECT pg_sleep(30)"))
 
     async def is_at_work() -> bool:
