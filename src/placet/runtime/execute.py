@@ -125,7 +125,8 @@ def _let_the_provider_call(frame: Frame, jobs: list[Job]) -> list[Job]:
     """A hosted call has no body here: that it may be made is all that is to be said. The jobs that have one."""
     for job in jobs:
         if job.call.server is not None:
-            frame.note(CallsStarted([job.call.id]), CallEnded(job.call.id, "finished", PROVIDER_MAY_CALL))
+            frame.note(CallsStarted([job.call.id]))
+            frame.note(CallEnded(job.call.id, "finished", PROVIDER_MAY_CALL))
     return [job for job in jobs if job.call.server is None]
 
 

@@ -16,6 +16,7 @@ from placet.context import RunContextWrapper, ToolContext
 from placet.core.approvals import Ledger
 from placet.core.state import Call, RunFold
 from placet.errors import UserError
+from placet.events import PlainFact
 from placet.ids import call_id
 from placet.lifecycle import AsRunHooks, RunHooks
 from placet.ports import Model, Session
@@ -130,8 +131,8 @@ class Frame:
     def run_id(self) -> str:
         return self.journal.log.run_id
 
-    def note(self, *facts: Any) -> None:  # Any: the journal says which facts there are
-        self.journal.note(self.path, *facts)
+    def note(self, fact: PlainFact) -> None:
+        self.journal.note(self.path, fact)
 
     def tool_of(self, call: Call) -> Tool | None:
         """The tool that a call means. One that a person was asked about is found by its identity, whatever the model

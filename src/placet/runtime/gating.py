@@ -104,7 +104,8 @@ async def _set_handoffs_aside(frame: Frame, calls: list[Call]) -> list[Call]:
     ]
     if asked:
         frame.note(CallsDeferred([asked[0].id]))
-        frame.note(*(CallEnded(call.id, "denied", ONLY_ONE) for call in asked[1:]))
+        for call in asked[1:]:
+            frame.note(CallEnded(call.id, "denied", ONLY_ONE))
     return [call for call in calls if call not in asked]
 
 
