@@ -114,16 +114,17 @@ def next_step(run: RunFold, at_work: AbstractSet[str] = NOBODY, set_aside: Abstr
 def _within_turn(run: RunFold, at_work: AbstractSet[str], set_aside: AbstractSet[str]) -> Step:
     elsewhere = at_work | set_aside if set_aside else at_work
     calls = [call for call in run.calls.values() if call.status is not Status.ENDED and call.id not in elsewhere]
-    if calls:
-        step = _with_calls(run, calls, set_aside)
-        if step is not None:
-            return step
+    step = _with_calls(run, calls, set_aside) if calls else None
+    if step is not None:
+        return step
     return AwaitBodies() if at_work else WaitForPeople()
 
 
 def _with_calls(run: RunFold, calls: list[Call], set_aside: AbstractSet[str]) -> Step | None:
     """What can be done about these open calls, on which nobody is at work; None: nothing but wait."""
     statuses = {call.status for call in calls}
+    if statuses <= RUNNABLE:
+        return AdvanceCalls(calls, [])
     if Status.PROPOSED in statuses:
         return GateCalls([call for call in calls if call.status is Status.PROPOSED])
     if Status.STARTED in statuses:

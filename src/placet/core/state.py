@@ -197,6 +197,19 @@ class RunFold:
         twin.calls, twin.children, twin.last_output, twin.waiting_input = {}, {}, [], []
         return twin
 
+    def become(self, other: RunFold) -> None:
+        """Take over what the other is. This fold, those of the runs nested in it, and their usage stay the objects
+        that others hold; the ledger, which all of them share, is left to whoever calls this."""
+        children: dict[str, RunFold] = {}
+        for path, child in other.children.items():
+            children[path] = self.children.get(path) or RunFold(path, self.ledger)
+            children[path].become(child)
+        self.usage.become(other.usage)
+        for name in RunFold.__slots__:
+            if name not in ("ledger", "usage", "children"):
+                setattr(self, name, getattr(other, name))
+        self.children = children
+
     def _alike(self) -> RunFold:
         """Written out: generic copying costs more than all else that a snapshot does."""
         twin = RunFold.__new__(RunFold)

@@ -66,6 +66,7 @@ class Frame:
     ) -> None:
         self.journal = journal
         self.path = path
+        self.run: RunFold = self._find_run()
         self.graph = graph
         self._agent: tuple[str, Agent[Any]] = (graph.root.address, graph.root)
         self.context = context
@@ -105,19 +106,20 @@ class Frame:
         self.failures: list[BaseException] = []
         """Errors of bodies and hooks that end the drive, once the siblings are done."""
 
+    def _find_run(self) -> RunFold:
+        found = self.journal.run.find(self.path)
+        assert found is not None, "a frame is made for a run that is in the log"
+        return found
+
+    def look_again(self) -> None:
+        """The log was folded anew. A nested run whose beginning was not durable yet was begun again there, as another
+        object; all others are the ones that they were."""
+        self.run = self._find_run()
+
     @property
     def may_leave(self) -> bool:
         """Nothing is in the air, and whoever drives wants to go."""
         return self.should_leave is not None and not self.at_work and self.should_leave()
-
-    @property
-    def run(self) -> RunFold:
-        run = self.journal.run
-        if not self.path:
-            return run
-        found = run.find(self.path)
-        assert found is not None, "a frame is made for a run that is in the log"
-        return found
 
     @property
     def agent(self) -> Agent[Any]:

@@ -210,14 +210,11 @@ class Journal:
             self._tell(record.at, record.facts)
 
     def _refold(self) -> None:
-        """Fold the log anew. The ledger and the usage that contexts hold stay the same objects."""
-        fresh, old = fold_log(self.log), self.run
-        old.ledger.become(fresh.ledger)
-        old.usage.become(fresh.usage)
-        fresh.usage = old.usage
-        for member in fresh.family():
-            member.ledger = old.ledger
-        self.run = fresh
+        """Fold the log anew. The fold that frames hold, and the ledger and the usage that contexts hold, stay the same
+        objects."""
+        fresh = fold_log(self.log)
+        self.run.ledger.become(fresh.ledger)
+        self.run.become(fresh)
 
 
 _HAPPENED = (

@@ -55,8 +55,8 @@ async def drive(frame: Frame) -> None:
             if frame.failures and not frame.at_work:  # a body's error, once its siblings are done and recorded
                 raise frame.failures[0]
             is_over = await take(next_step(frame.run, frame.at_work, frame.set_aside), frame)
-        except Overtaken:  # somebody decided something in between: look again
-            continue
+        except Overtaken:  # somebody decided something in between
+            frame.look_again()
 
 
 async def begin(frame: Frame) -> bool:
@@ -67,29 +67,37 @@ async def begin(frame: Frame) -> bool:
     return True
 
 
+_BETWEEN_TURNS = (JudgeTurn, AskModel, SettleRequest)
+_BEGINNING_SOMETHING = (AdvanceCalls, *_BETWEEN_TURNS)
+
+
+def is_left_before(step: Step, frame: Frame) -> bool:
+    """Whether whoever drives goes here, and leaves the step to whoever comes next."""
+    if frame.should_leave is not None and isinstance(step, _BEGINNING_SOMETHING) and frame.may_leave:
+        frame.was_left = True
+        return True
+    return frame.stop_after_turn and isinstance(step, _BETWEEN_TURNS)
+
+
 async def take(step: Step, frame: Frame) -> bool:
     """Have one step done. True when there is none left to take."""
+    if is_left_before(step, frame):
+        await frame.journal.commit()
+        return True
     match step:
-        case GateCalls(calls):
-            await gate_calls(frame, calls)
-        case JudgeTurn() | AskModel() | SettleRequest() | AdvanceCalls() if frame.may_leave:
-            await frame.journal.commit()
-            frame.was_left = True
-            return True
-        case AdvanceCalls(runnable, concludable):
-            await conclude_calls(frame, concludable)
-            await start_calls(frame, runnable)
+        case GateCalls():
+            await gate_calls(frame, step.calls)
+        case AdvanceCalls():
+            await conclude_calls(frame, step.concludable)
+            await start_calls(frame, step.runnable)
         case AwaitBodies():
             await await_bodies(frame)
-        case RecoverCalls(calls):
-            await recover_calls(frame, calls)
-        case JudgeTurn() | AskModel() | SettleRequest() if frame.stop_after_turn:
-            await frame.journal.commit()
-            return True
         case JudgeTurn():
             await judge_turn(frame)
         case AskModel():
             await ask_model(frame)
+        case RecoverCalls():
+            await recover_calls(frame, step.calls)
         case SettleRequest():
             await settle_request(frame)
         case ConcludeRun():
