@@ -93,7 +93,8 @@ class Journal:
         if not self._noted and not self._writing.locked() and self._broken_by is None:
             return
         generation = self._generation
-        async with self._writing:  # facts that others note while we write wait for the next append
+        await self._writing.acquire()  # facts that others note while we write wait for the next append
+        try:
             if self._broken_by is not None:
                 raise self._broken_by
             if generation != self._generation:  # somebody else's append found it out, and ours was dropped with theirs
@@ -101,6 +102,8 @@ class Journal:
             if self._noted:
                 facts, self._noted = self._noted, []
                 await self._append(facts)
+        finally:
+            self._writing.release()
 
     def forget_noted(self) -> None:
         """Drop what was noted and not made durable: a state shows what is in its log."""

@@ -88,7 +88,8 @@ async def take(step: Step, frame: Frame) -> bool:
         case GateCalls():
             await gate_calls(frame, step.calls)
         case AdvanceCalls():
-            await conclude_calls(frame, step.concludable)
+            if step.concludable:
+                await conclude_calls(frame, step.concludable)
             await start_calls(frame, step.runnable)
         case AwaitBodies():
             await await_bodies(frame)

@@ -41,7 +41,7 @@ from placet.run_config import CallModelData, ModelInputData
 from placet.run_state import as_input
 from placet.runtime.error_handlers import end_by_handler, kind_of
 from placet.runtime.frame import Frame, awaited
-from placet.runtime.guarding import InputTripped, Judging, start_judging_input, unless_tripped
+from placet.runtime.guarding import InputTripped, Judging, input_guardrails, start_judging_input, unless_tripped
 from placet.runtime.handing_over import output_labels, paired
 from placet.runtime.output import output_schema, parse_final
 from placet.runtime.retrying import Retrying
@@ -59,9 +59,11 @@ async def ask_model(frame: Frame) -> None:
         )
     model = frame.model  # before anything is written: a missing model is no lost request
     _check_who_keeps_the_history(frame, model)
-    await write_session(frame)
+    if frame.session is not None:
+        await write_session(frame)
     request = await _prepare(frame, model)
-    judging = await start_judging_input(frame) if not run.input_judged else None
+    guardrails = input_guardrails(frame)
+    judging = await start_judging_input(frame, guardrails) if guardrails else None
     try:
         response = await _answer(frame, model, request, judging)
     except InputTripped as trip:
