@@ -166,7 +166,7 @@ class Log:
             if kind is Erased:
                 parts[place] = _digest_of(fact)  # type: ignore[arg-type]  # narrowed by kind
             elif kind is not InChild or _kind_of(fact) not in _WITHOUT_PAYLOAD:
-                parts[place] = self._leaf(len(self), place - 1, parts[place])
+                parts[place] = self._leaf(self.start + len(self.lines), place - 1, parts[place])
         return blake2b(b"|".join(parts), digest_size=32).digest()
 
     def _leaf(self, position: int, index: int, text: bytes) -> bytes:

@@ -66,9 +66,8 @@ class Frame:
     ) -> None:
         self.journal = journal
         self.path = path
-        self.run: RunFold = self._find_run()
         self.graph = graph
-        self._agent: tuple[str, Agent[Any]] = (graph.root.address, graph.root)
+        self.look_again()
         self.context = context
         self.config = config
         self.hooks = hooks
@@ -106,28 +105,19 @@ class Frame:
         self.failures: list[BaseException] = []
         """Errors of bodies and hooks that end the drive, once the siblings are done."""
 
-    def _find_run(self) -> RunFold:
-        found = self.journal.run.find(self.path)
-        assert found is not None, "a frame is made for a run that is in the log"
-        return found
-
     def look_again(self) -> None:
-        """The log was folded anew. A nested run whose beginning was not durable yet was begun again there, as another
+        """Find the run, and the agent that is at work in it: when the frame is made, after a handoff, and when the log
+        was folded anew. There, a nested run whose beginning was not durable yet has been begun again, as another
         object; all others are the ones that they were."""
-        self.run = self._find_run()
+        run = self.journal.run.find(self.path)
+        assert run is not None, "a frame is made for a run that is in the log"
+        self.run: RunFold = run
+        self.agent: Agent[Any] = self.graph.at(run.agent)
 
     @property
     def may_leave(self) -> bool:
         """Nothing is in the air, and whoever drives wants to go."""
         return self.should_leave is not None and not self.at_work and self.should_leave()
-
-    @property
-    def agent(self) -> Agent[Any]:
-        """Who is at work: a handoff changes it."""
-        address = self.run.agent
-        if address != self._agent[0]:
-            self._agent = (address, self.graph.at(address))
-        return self._agent[1]
 
     @property
     def run_id(self) -> str:

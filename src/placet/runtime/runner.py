@@ -271,6 +271,7 @@ async def _driven(
         while not (frame.set_aside or frame.was_left or await tenure.end_at(len(frame.journal.log))):
             # somebody decided something at the last moment
             await frame.journal.refresh()
+            frame.look_again()
             await drive_safely(frame)
             await _save_context(frame, order)
         return result_of(frame)

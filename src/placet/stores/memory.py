@@ -49,8 +49,8 @@ class MemoryStore:
         self._sessions: dict[str, str] = {}
         self._grants: dict[str, GrantMade] = {}
         self._grant_uses: dict[str, set[str]] = {}
-        self._sizes: dict[str, int] = {}
         self._bytes = 0
+        """How many the logs of the waiting runs have."""
         self._epoch = 0
         self._max_waiting = max_waiting
         self._max_bytes = max_bytes
@@ -105,15 +105,13 @@ class MemoryStore:
                 if held is None or held[0] is not lease:
                     raise RunConflict(f"Run {run_id} was taken over by somebody else.")
             known = self._waiting.get(run_id)
-            length = len(known) if known is not None else 0
+            length = len(known.lines) if known is not None else 0
             if run_id in self._ended or length != len(log):
                 raise PositionConflict(f"Run {run_id} stands at {length}: nothing can be appended at {len(log)}.")
             if known is None:
                 known = self._waiting[run_id] = Log(run_id, log.key)
-                self._sizes[run_id] = 0
             for line in lines:
                 known.append(line)
-                self._sizes[run_id] += len(line.text)
                 self._bytes += len(line.text)
                 if not _MAY_GRANT.isdisjoint(map(type, line.facts)):
                     self._keep_standing_grants(line)
@@ -170,10 +168,11 @@ class MemoryStore:
                 self._ended[oldest] = StoredRun(kept.length, kept.head, None, kept.outline)
 
     def _forget(self, run_id: str) -> None:
-        self._waiting.pop(run_id, None)
+        log = self._waiting.pop(run_id, None)
+        if log is not None:
+            self._bytes -= log.size
         if self._sessions:
             self._sessions = {session: waiting for session, waiting in self._sessions.items() if waiting != run_id}
-        self._bytes -= self._sizes.pop(run_id, 0)
 
     def _shrink(self) -> None:
         """Forget the least recently used, but none that somebody is driving."""
