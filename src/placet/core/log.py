@@ -88,10 +88,6 @@ class Log:
         assert not self.start, "only a whole log can be cut"
         return other._with(self.head, self.lines[other.start :])
 
-    def extended(self, more: Sequence[bytes]) -> Log:
-        """This log with more lines; its head is not worked out."""
-        return self._with(b"", [*self.lines, *more])
-
     def _with(self, head: bytes, lines: Sequence[bytes]) -> Log:
         return Log(
             self.run_id,

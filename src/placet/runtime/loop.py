@@ -45,7 +45,7 @@ from placet.runtime.session_writing import write_session
 
 async def drive(frame: Frame) -> None:
     """Go on until the run has ended or everything that could go on waits for people."""
-    is_begun = is_over = False
+    is_begun, is_over = not frame.journal.run.responses, False  # a new run has nothing that was left undone
     while not is_over:
         try:
             if not is_begun:
@@ -60,7 +60,8 @@ async def drive(frame: Frame) -> None:
 
 
 async def begin(frame: Frame) -> bool:
-    """What comes before the first step: rules that were not heard, times that have come, standing decisions."""
+    """What comes before the first step of a run that goes on: rules that were not heard, times that have come,
+    standing decisions."""
     await judge_input_late(frame)
     expire_questions(frame)
     await decide_by_grants(frame)
@@ -97,20 +98,20 @@ async def take(step: Step, frame: Frame) -> bool:
             await judge_turn(frame)
         case AskModel():
             await ask_model(frame)
-        case RecoverCalls():
-            await recover_calls(frame, step.calls)
-        case SettleRequest():
-            await settle_request(frame)
         case ConcludeRun():
             await conclude_run(frame)
-        case CancelRun():
-            await cancel_run(frame)
-        case ReportTripwire(guardrail):
-            raise report_tripwire(guardrail)
         case WaitForPeople() | Stop():
             await write_session(frame)
             await frame.journal.commit()
             return True
+        case RecoverCalls():
+            await recover_calls(frame, step.calls)
+        case SettleRequest():
+            await settle_request(frame)
+        case CancelRun():
+            await cancel_run(frame)
+        case ReportTripwire(guardrail):
+            raise report_tripwire(guardrail)
         case never:
             assert_never(never)
     return False
