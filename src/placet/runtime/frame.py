@@ -65,13 +65,13 @@ class Frame:
         session: Session | None = None,
     ) -> None:
         self.journal = journal
+        self.run_id = journal.log.run_id
         self.path = path
         self.graph = graph
+        self.hooks = hooks
         self.look_again()
         self.context = context
         self.config = config
-        self.hooks = hooks
-        self._hooks = [hooks] if hooks is not None else []
         self.feed = feed
         self.resend = resend
         """What a person said about a request that may or may not have been taken: send it again, or not."""
@@ -113,15 +113,15 @@ class Frame:
         assert run is not None, "a frame is made for a run that is in the log"
         self.run: RunFold = run
         self.agent: Agent[Any] = self.graph.at(run.agent)
+        self.all_hooks: list[RunHooks[Any]] = [self.hooks] if self.hooks is not None else []
+        """The run's hooks and those of the agent at work."""
+        if self.agent.hooks is not None:
+            self.all_hooks.append(AsRunHooks(self.agent.hooks))
 
     @property
     def may_leave(self) -> bool:
         """Nothing is in the air, and whoever drives wants to go."""
         return self.should_leave is not None and not self.at_work and self.should_leave()
-
-    @property
-    def run_id(self) -> str:
-        return self.journal.log.run_id
 
     def note(self, fact: PlainFact) -> None:
         self.journal.note(self.path, fact)
@@ -169,12 +169,6 @@ class Frame:
                 "get_response and stream_response, as Agent(model=…) or RunConfig(model=…)."
             )
         return model_named(found) if isinstance(found, str) else found
-
-    @property
-    def all_hooks(self) -> list[RunHooks[Any]]:
-        """The run's hooks and those of the agent at work."""
-        own = self.agent.hooks
-        return self._hooks if own is None else [*self._hooks, AsRunHooks(own)]
 
 
 def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:

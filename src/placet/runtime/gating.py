@@ -35,8 +35,10 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     """Judge calls that nobody has judged. Only an explicit «no approval needed» lets one run."""
     if frame.agent.handoffs:
         calls = await _set_handoffs_aside(frame, calls)
-    enabled = {tool.name: tool for tool in await frame.enabled_tools()}
-    tools = [enabled.get(call.name) if call.server is None else frame.tool_of(call) for call in calls]
+    tools = list(map(frame.agent.tool_of, calls))
+    if frame.agent.mcp_servers or any(map(_is_switched, tools)):
+        enabled = {tool.name: tool for tool in await frame.enabled_tools()}
+        tools = [enabled.get(call.name) if call.server is None else frame.tool_of(call) for call in calls]
     if any(map(_asks_code, tools)):
         await frame.journal.commit()  # rules are user code: the response is safe before they are asked
         verdicts = await asyncio.gather(*(_judge(frame, call, tool) for call, tool in zip(calls, tools, strict=True)))
@@ -128,6 +130,11 @@ def _asks_code(tool: Tool | None) -> bool:
     if tool is None:
         return False
     return callable(tool.needs_approval) or (isinstance(tool, HostedMCPCallable) and tool.decide is not None)
+
+
+def _is_switched(tool: Tool | None) -> bool:
+    """Whether the tool is not simply there: somebody has to be asked whether it is."""
+    return tool is not None and tool.is_enabled is not True
 
 
 def _has_rules(tool: Tool | None) -> bool:

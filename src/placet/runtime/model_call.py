@@ -89,7 +89,7 @@ def _check_who_keeps_the_history(frame: Frame, model: Model) -> None:
 
 async def _answer(frame: Frame, model: Model, request: ModelRequest, judging: Judging) -> ModelResponse:
     """Send the request; send it again as long as that may help and cannot deliver anything twice."""
-    retrying = Retrying(request.model_settings.retry or frame.config.retry)
+    retrying: Retrying | None = None
     while True:
         frame.note(RequestSent(request.after))
         await frame.journal.commit()
@@ -100,6 +100,7 @@ async def _answer(frame: Frame, model: Model, request: ModelRequest, judging: Ju
             raise
         except Exception as error:
             is_lost = _note_failure(frame, error)
+            retrying = retrying or Retrying(request.model_settings.retry or frame.config.retry)
             delay = retrying.delay_after(error)
             if is_lost or delay is not None:
                 await frame.journal.commit()
