@@ -199,7 +199,7 @@ class Agent(Generic[T]):
         label = _first_repeated([tool.server_label for tool in self.tools if isinstance(tool, HostedMCPTool)])
         if label is not None:
             raise UserError(f"Agent '{self.name}' has two hosted MCP servers labelled '{label}': rename one.")
-        server = _first_repeated([server.name for server in self.mcp_servers])
+        server = _first_repeated([server.name for server in self.mcp_servers]) if self.mcp_servers else None
         if server is not None:
             raise UserError(
                 f"Agent '{self.name}' has two servers named '{server}', and what is approved for one "
@@ -326,7 +326,7 @@ class Agent(Generic[T]):
 
 
 def _first_repeated(names: list[str]) -> str | None:
-    if len(set(names)) == len(names):
+    if not names or len(set(names)) == len(names):
         return None
     return next(name for index, name in enumerate(names) if name in names[:index])
 

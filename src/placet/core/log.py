@@ -119,7 +119,7 @@ class Log:
 
     def starts_with(self, other: Log) -> bool:
         """Whether this log begins with the other one: the same facts, however their JSON is written."""
-        if len(other) > len(self) or self.start != other.start:
+        if self.start != other.start or len(other.lines) > len(self.lines):
             return False
         mine = self.lines[: len(other.lines)]
         return mine == other.lines or read_lines(mine) == read_lines(other.lines)

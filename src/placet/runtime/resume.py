@@ -83,6 +83,11 @@ def new_words(state: RunState[Any]) -> tuple[DecisionMade | GrantMade, ...]:
     return tuple(word for word in staged if isinstance(word, DecisionMade) and not word.call.startswith(BY_HAND))
 
 
+def _stands_where(stored: StoredRun, state: RunState[Any]) -> bool:
+    """Whether the store's run is the state's, which has not ended: then its log need not be read."""
+    return stored.head == state._log.head and not state.has_ended
+
+
 def _ends(log: Log) -> bool:
     """Whether the log's last line ends the run: nothing can follow that, so no other line has to be read."""
     last = read_line(log.lines[-1]).facts if log.lines else ()
@@ -91,7 +96,7 @@ def _ends(log: Log) -> bool:
 
 def ended_run(stored: StoredRun, state: RunState[Any]) -> RunFold | None:
     """The recorded end of the run, if it has one; new decisions raise RunFinished, equal ones do not."""
-    if stored.log is not None and not _ends(stored.log):
+    if stored.log is not None and (_stands_where(stored, state) or not _ends(stored.log)):
         return None
     run = fold_log(stored.log) if stored.log is not None else stored.outline
     if run is None:

@@ -256,7 +256,8 @@ async def _driven(
     error: BaseException | None = None
     try:
         await _drive(frame, order, is_new=is_new)
-        await _save_context(frame, order)
+        if order.save_context is not None:
+            await _save_context(frame, order)
         # What an operator holds back, or a worker that ends leaves, is not done: it is given back as having work.
         while not (frame.set_aside or frame.was_left or await tenure.end_at(len(frame.journal.log))):
             # somebody decided something at the last moment
