@@ -179,8 +179,7 @@ class RunFold:
         """An independent twin: costs as much as the open turn, and a shallow copy of the lists of what is over."""
         twin = self._alike()
         twin.ledger = ledger if ledger is not None else self.ledger.copy()
-        twin.usage = Usage()
-        twin.usage.add(self.usage)
+        twin.usage = self.usage.copy()
         twin.calls = {key: call.copy() for key, call in self.calls.items()}
         twin.children = {path: child.copy(twin.ledger) for path, child in self.children.items()}
         twin.history = self.history.copy()

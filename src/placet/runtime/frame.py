@@ -51,6 +51,38 @@ async def _not_yet(_frame: Frame) -> None:
 class Frame:
     """What the steps of one drive share."""
 
+    __slots__ = (
+        "agent",
+        "all_hooks",
+        "at_work",
+        "by_hand",
+        "config",
+        "context",
+        "drive",
+        "error_handlers",
+        "failures",
+        "feed",
+        "found_tools",
+        "graph",
+        "hooks",
+        "is_stopping",
+        "journal",
+        "judged",
+        "news",
+        "path",
+        "queue",
+        "resend",
+        "run",
+        "run_id",
+        "session",
+        "set_aside",
+        "should_leave",
+        "stop_after_turn",
+        "tasks",
+        "was_left",
+        "watch",
+    )
+
     def __init__(
         self,
         journal: Journal,

@@ -348,7 +348,8 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
     )
     graph = AgentGraph(order.agent)
     graph.check()
-    check_declarations(graph, run)
+    if state is not None:
+        check_declarations(graph, run)
     _check_session(order, run)
     frame = Frame(journal, ROOT, graph, wrapper, order.config, order.hooks, None, order.resend, by_hand, order.session)
     frame.error_handlers = order.error_handlers or {}
