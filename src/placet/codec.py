@@ -55,8 +55,10 @@ def _plain(value: object, where: str, depth: int) -> Json:
         return _plain_text(value, where)
     if kind is int or kind is float:
         return _plain_number(value, where)  # type: ignore[arg-type]  # narrowed by kind
-    if isinstance(value, dict | list):
-        return _plain_object(value, where, depth) if isinstance(value, dict) else _plain_list(value, where, depth)
+    if isinstance(value, dict):
+        return _plain_object(value, where, depth)
+    if isinstance(value, list):
+        return _plain_list(value, where, depth)
     if isinstance(value, Mapping):
         return _plain_object(dict(value), where, depth)
     raise NotPlain(f"{where} is a {kind.__name__}, which JSON cannot hold")
@@ -112,6 +114,8 @@ def writable(text: str) -> str:
 
 def plain_item(item: object, where: str = "item") -> JsonObject:
     """A raw item as a dict of our own: given as a mapping, or as an object of the `openai` package."""
+    if type(item) is dict:
+        return _plain_object(item, where, 0)
     if not isinstance(item, dict) and isinstance(item, _Dumpable):
         item = item.model_dump(mode="json", exclude_unset=True)
     found = plain(item, where)

@@ -204,22 +204,17 @@ class Frame:
 
 
 def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
+    """What a body is given. Written out: its fifteen arguments, by their names, cost more than the rest of a claim."""
     shared, call = frame.context, job.call
-    public = call_id(frame.run_id, call.id)
-    return ToolContext(
-        shared.context,
-        shared.usage,
-        tool_name=job.tool.name,
-        tool_call_id=call.label or call.sent_label,
-        tool_arguments=job.arguments,
-        tool_call=call.item,
-        call=public,
-        idempotency_key=public if call.started_in is None else call_id(call.started_in, call.id),
-        attempt=call.attempts or 1,
-        agent=frame.agent,
-        ledger=shared._ledger,
-        run_ids=shared._run_ids,
-        clock=shared._clock,
-        answers=call.answers,
-        asked_state=call.asked_state,
-    )
+    ctx: ToolContext[Any] = ToolContext.__new__(ToolContext)
+    ctx.context, ctx.usage = shared.context, shared.usage
+    ctx._ledger, ctx._run_ids, ctx._clock = shared._ledger, shared._run_ids, shared._clock
+    ctx.tool_name, ctx.tool_arguments, ctx.tool_call = job.tool.name, job.arguments, call.item
+    ctx.tool_call_id = call.label or call.sent_label
+    ctx.call = ctx.idempotency_key = call_id(frame.run_id, call.id)
+    if call.started_in is not None:
+        ctx.idempotency_key = call_id(call.started_in, call.id)
+    ctx.attempt = call.attempts or 1
+    ctx.agent = frame.agent
+    ctx.answers, ctx.asked_state = call.answers, call.asked_state
+    return ctx

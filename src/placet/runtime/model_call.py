@@ -249,9 +249,12 @@ async def _receive(frame: Frame, response: ModelResponse) -> None:
             await hooks.on_llm_end(frame.context, frame.agent, response)
 
 
+_WHOLE = frozenset({int})
+
+
 def _is_countable(usage: Usage) -> bool:
-    kinds = set(map(type, msgspec.structs.astuple(usage)))
-    return kinds == {int} or all(issubclass(kind, int) for kind in kinds)
+    figures = msgspec.structs.astuple(usage)
+    return _WHOLE.issuperset(map(type, figures)) or all(isinstance(figure, int) for figure in figures)
 
 
 def _useless(output: list[JsonObject], problem: str) -> ModelBehaviorError:
