@@ -193,23 +193,23 @@ class Agent(Generic[T]):
 
     def check_names(self) -> None:
         """A model names what it calls: two things with one name could not be told apart."""
-        seen: set[str] = set()
-        for name in (*(tool.name for tool in self.function_tools), *(each.tool_name for each in self.all_handoffs)):
-            if name in seen:
-                raise UserError(f"Agent '{self.name}' has two tools named '{name}': rename one (name_override=…).")
-            seen.add(name)
-        labels = [tool.server_label for tool in self.tools if isinstance(tool, HostedMCPTool)]
-        for label in labels:
-            if labels.count(label) > 1:
-                raise UserError(f"Agent '{self.name}' has two hosted MCP servers labelled '{label}': rename one.")
-        servers: set[str] = set()
-        for server in self.mcp_servers:
-            if server.name in servers:
-                raise UserError(
-                    f"Agent '{self.name}' has two servers named '{server.name}', and what is approved for one "
-                    "would hold for the other: give each a name of its own (name=…)."
-                )
-            servers.add(server.name)
+        name = _first_repeated(self._own_names())
+        if name is not None:
+            raise UserError(f"Agent '{self.name}' has two tools named '{name}': rename one (name_override=…).")
+        label = _first_repeated([tool.server_label for tool in self.tools if isinstance(tool, HostedMCPTool)])
+        if label is not None:
+            raise UserError(f"Agent '{self.name}' has two hosted MCP servers labelled '{label}': rename one.")
+        server = _first_repeated([server.name for server in self.mcp_servers]) if self.mcp_servers else None
+        if server is not None:
+            raise UserError(
+                f"Agent '{self.name}' has two servers named '{server}', and what is approved for one "
+                "would hold for the other: give each a name of its own (name=…)."
+            )
+
+    def _own_names(self) -> list[str]:
+        """What the model can call the agent's own tools and handoffs by."""
+        names = [tool.name for tool in self.function_tools]
+        return names + [each.tool_name for each in self.all_handoffs] if self.handoffs else names
 
     @property
     def function_tools(self) -> list[Tool]:
@@ -251,8 +251,9 @@ class Agent(Generic[T]):
 
     def name_apart(self, found: Sequence[tuple[Toolset[Tool], Sequence[Tool]]]) -> list[Tool]:
         """Tools of the agent's servers, under the names by which its model knows them."""
-        own = (*(tool.name for tool in self.function_tools), *(each.tool_name for each in self.all_handoffs))
-        return name_apart(own, found, always_prefixed=self.mcp_config.get("include_server_in_tool_names", False))
+        return name_apart(
+            self._own_names(), found, always_prefixed=self.mcp_config.get("include_server_in_tool_names", False)
+        )
 
     def tool_known_as(self, name: str, identity: str) -> Tool | None:
         """A tool that waits for a decision, as far as this process knows it without asking a server."""
@@ -322,6 +323,12 @@ class Agent(Generic[T]):
     def clone(self, **changes: Any) -> Agent[T]:
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)
+
+
+def _first_repeated(names: list[str]) -> str | None:
+    if not names or len(set(names)) == len(names):
+        return None
+    return next(name for index, name in enumerate(names) if name in names[:index])
 
 
 async def _only_nested(_ctx: ToolContext[Any], _arguments: str) -> object:

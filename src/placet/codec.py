@@ -55,8 +55,10 @@ def _plain(value: object, where: str, depth: int) -> Json:
         return _plain_text(value, where)
     if kind is int or kind is float:
         return _plain_number(value, where)  # type: ignore[arg-type]  # narrowed by kind
-    if isinstance(value, dict | list):
-        return _plain_object(value, where, depth) if isinstance(value, dict) else _plain_list(value, where, depth)
+    if isinstance(value, dict):
+        return _plain_object(value, where, depth)
+    if isinstance(value, list):
+        return _plain_list(value, where, depth)
     if isinstance(value, Mapping):
         return _plain_object(dict(value), where, depth)
     raise NotPlain(f"{where} is a {kind.__name__}, which JSON cannot hold")
@@ -69,13 +71,18 @@ def _plain_list(value: list[object], where: str, depth: int) -> list[Json]:
 def _plain_object(value: dict[object, object], where: str, depth: int) -> JsonObject:
     found: JsonObject = {}
     for key, each in value.items():
-        if not isinstance(key, str):
-            raise NotPlain(f"{where} has the key {key!r}, and JSON keys are strings")
-        name = key if key.isascii() else _plain_text(key, where)
-        kind = type(each)
-        is_ready = (kind is str and each.isascii()) or each is None or kind is bool  # type: ignore[attr-defined]
-        found[name] = each if is_ready else _plain(each, f"{where}.{key}", depth + 1)
+        name = key if type(key) is str and key.isascii() else _plain_key(key, where)
+        if (type(each) is str and each.isascii()) or each is None:
+            found[name] = each
+        else:
+            found[name] = _plain(each, f"{where}.{name}", depth + 1)
     return found
+
+
+def _plain_key(key: object, where: str) -> str:
+    if not isinstance(key, str):
+        raise NotPlain(f"{where} has the key {key!r}, and JSON keys are strings")
+    return _plain_text(key, where)
 
 
 def _plain_number(value: float, where: str) -> Json:
@@ -107,6 +114,8 @@ def writable(text: str) -> str:
 
 def plain_item(item: object, where: str = "item") -> JsonObject:
     """A raw item as a dict of our own: given as a mapping, or as an object of the `openai` package."""
+    if type(item) is dict:
+        return _plain_object(item, where, 0)
     if not isinstance(item, dict) and isinstance(item, _Dumpable):
         item = item.model_dump(mode="json", exclude_unset=True)
     found = plain(item, where)
@@ -142,25 +151,37 @@ def parse_arguments(text: str) -> JsonObject | None:
     """
     if text == "{}" or not text.strip():
         return {}
-    is_odd = _NEEDS_A_LOOK.search(text) is not None or text.count("{") + text.count("[") > MAX_DEPTH
-    if not is_odd and text.count("{") == 1:
-        found = _flat_object(text)
-        if found is not None:
-            return found
+    found = _flat_object(text) if text.count("{") == 1 else None
+    if found is not None:
+        return found
     try:
         read = _strict_decoder.decode(text)
-        if is_odd:
+        if _is_odd(text):
             read = plain(read)
     except (ValueError, RecursionError):
         return None
     return read if isinstance(read, dict) else None
 
 
+def _is_odd(text: str) -> bool:
+    return _NEEDS_A_LOOK.search(text) is not None or text.count("{") + text.count("[") > MAX_DEPTH
+
+
+_WORDS = frozenset({str, bool, type(None)})
+
+
 def _flat_object(text: str) -> JsonObject | None:
     """An object without another one in it, by the quick decoder, if it has as many colons as keys: then no key stands
-    twice."""
+    twice. None where it takes a closer look."""
+    is_simple = text.isascii() and "\\" not in text  # then nothing in it can be odd but numbers and lists
+    if not is_simple and _is_odd(text):
+        return None
     try:
         found = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
-    return found if isinstance(found, dict) and len(found) == text.count(":") else None
+    if not isinstance(found, dict) or len(found) != text.count(":"):
+        return None
+    if is_simple and not _WORDS.issuperset(map(type, found.values())) and _is_odd(text):
+        return None
+    return found

@@ -55,6 +55,9 @@ class Usage(msgspec.Struct, array_like=True, gc=False):
             self.reasoning_tokens += other.reasoning_tokens
             self.cache_write_tokens += other.cache_write_tokens
 
+    def copy(self) -> Usage:
+        return msgspec.structs.replace(self)
+
     def become(self, other: Usage) -> None:
         """Take over the other's figures."""
         self.requests = self.input_tokens = self.output_tokens = 0

@@ -14,6 +14,8 @@ import time
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no i, l, o, u, so that ids can be read aloud
 
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+_LETTERS = (_ALPHABET * 8).encode()
+"""A letter for each byte: of a random one, five bits."""
 
 ROOT = ""
 """The path of a run that is nested in nothing."""
@@ -21,8 +23,9 @@ ROOT = ""
 
 def mint(prefix: str) -> str:
     """A new id, sortable by the time of its birth: 48 bits of milliseconds and 80 random bits."""
-    number = int(time.time() * 1000) << 80 | int.from_bytes(os.urandom(10))
-    return f"{prefix}_" + "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
+    born = int(time.time() * 1000)
+    when = "".join([_PAIRS[born >> shift & 1023] for shift in range(40, -1, -10)])
+    return f"{prefix}_{when}{os.urandom(16).translate(_LETTERS).decode()}"
 
 
 def local_call_id(path: str, turn: int, index: int) -> str:

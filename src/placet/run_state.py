@@ -33,7 +33,7 @@ from placet.decisions import (
     stage_word,
 )
 from placet.errors import RunFinished, StaleApproval, UserError
-from placet.events import DecisionMade, Delivery, GrantMade, InputAdded, RunForked, RunStarted, Usage
+from placet.events import DecisionMade, Delivery, GrantMade, InputAdded, RunForked, RunStarted
 from placet.ids import call_id, mint, path_of, request_id
 from placet.items import ToolApprovalItem
 from placet.run_config import DEFAULT_MAX_TURNS
@@ -88,7 +88,7 @@ class RunState(Generic[T]):
         state._made_by_hand = False
         state._added = ()
         run_ids = (*run.origins, log.run_id)
-        state._context = RunContextWrapper(context, _copied(run.usage), ledger=run.ledger, run_ids=run_ids, clock=clock)
+        state._context = RunContextWrapper(context, run.usage.copy(), ledger=run.ledger, run_ids=run_ids, clock=clock)
         return state
 
     # -- looking ----------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class RunState(Generic[T]):
         twin._made_by_hand = self._made_by_hand
         if self._made_by_hand and self._context is not None:
             ledger = self._context._ledger.copy()
-            twin._context = RunContextWrapper(context, _copied(run.usage), ledger=ledger, clock=self._clock)
+            twin._context = RunContextWrapper(context, run.usage.copy(), ledger=ledger, clock=self._clock)
         twin._added = self._added
         return twin
 
@@ -314,7 +314,7 @@ class RunState(Generic[T]):
         state._made_by_hand = document.made_by_hand
         state._added = tuple(document.added)
         if document.made_by_hand:
-            state._context = RunContextWrapper(context, _copied(document.run.usage), clock=clock)
+            state._context = RunContextWrapper(context, document.run.usage.copy(), clock=clock)
         if not document.has_wrapper:
             state._context = None
             return state
@@ -327,12 +327,6 @@ class RunState(Generic[T]):
     def __repr__(self) -> str:
         waiting = sum(1 for _ in self._run.waiting())
         return f"RunState(run_id={self.run_id!r}, turn={self._run.turn}, waiting={waiting})"
-
-
-def _copied(usage: Usage) -> Usage:
-    twin = Usage()
-    twin.add(usage)
-    return twin
 
 
 def _logged(ledger: Ledger, call: str) -> DecisionMade | None:

@@ -304,8 +304,8 @@ class _CallForm(msgspec.Struct, frozen=True):
 
     def bind(self, arguments: Mapping[str, object]) -> tuple[list[object], dict[str, object]]:
         values = self._validated(arguments)
-        args = [values[field_name] for field_name in self.positional]
-        kwargs = {name: values[field_name] for field_name, name in self.keyword}
+        args: list[object] = list(map(values.__getitem__, self.positional))
+        kwargs = {name: values[field_name] for field_name, name in self.keyword} if self.keyword else {}
         if self.var_positional is not None:
             args.extend(values[self.var_positional])
         if self.var_keyword is not None:

@@ -371,10 +371,10 @@ def by_hand(number: int) -> ToolApprovalItem:
 @pytest.mark.parametrize(
     ("what", "budget"),
     [
-        ("a turn", 560),
-        ("a run of no turn", 700),
+        ("a turn", 416),
+        ("a run of no turn", 527),
         ("a state of 100 turns, loaded", 1500),
-        ("a pause, resumed", 1010),
+        ("a pause, resumed", 824),
         ("a streamed event", 15),
     ],
 )

@@ -448,3 +448,37 @@ def test_a_copy_is_independent_of_its_original_in_both_directions() -> None:
 
 def test_folding_the_same_facts_twice_gives_the_same_state() -> None:
     assert snapshot(fold(IN_DOUBT)) == snapshot(fold(IN_DOUBT))
+
+
+GROWN = (
+    *NESTED,
+    e.InChild("1.0", e.RequestSent()),
+    e.InChild("1.0", answer(call("c1"), call("c2"))),
+    e.InChild("1.0", e.CallsAllowed(["1.0/1.0", "1.0/1.1"])),
+    e.InChild("1.0", e.CallsStarted(["1.0/1.0"])),
+    e.InChild("1.0/1.0", e.RunStarted("Clerk/pay/pay", "innermost", 5)),
+)
+
+
+@pytest.mark.parametrize("before", [ASKED, NESTED, GROWN], ids=["shorter", "nested", "as long"])
+def test_a_fold_that_becomes_another_is_what_it_would_have_been(before: tuple[e.AnyFact, ...]) -> None:
+    run, other = fold(before), fold(GROWN)
+
+    run.ledger.become(other.ledger)
+    run.become(other)
+
+    assert snapshot(run) == snapshot(fold(GROWN))
+    assert {id(member.ledger) for member in run.family()} == {id(run.ledger)}
+
+
+def test_a_fold_that_becomes_another_keeps_the_objects_that_frames_and_contexts_hold() -> None:
+    run = fold(NESTED)
+    child = run.find("1.0")
+    assert child is not None
+    held_by_others = child.usage, run.usage, run.ledger
+
+    run.become(fold(GROWN))
+
+    assert run.find("1.0") is child
+    assert (child.usage, run.usage, run.ledger) == held_by_others
+    assert (child.usage is held_by_others[0], child.turn, run.usage.requests) == (True, 1, 2)

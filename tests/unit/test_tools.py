@@ -140,6 +140,26 @@ async def test_a_first_parameter_for_the_context_is_given_and_is_no_parameter_of
     assert list(look.params_json_schema["properties"]) == ["n"]
 
 
+async def test_the_context_of_a_body_has_every_field_that_one_made_by_hand_has() -> None:
+    seen: list[ToolContext[Any]] = []
+
+    @function_tool
+    def look(ctx: ToolContext[Any]) -> str:
+        seen.append(ctx)
+        return "saw"
+
+    await output_of(look, context="mine")
+    made = ToolContext("mine", tool_name="look", tool_call_id="c1", tool_arguments="{}")
+
+    assert fields_of(seen[0]) >= {*fields_of(made), "context", "agent", "call", "tool_call"}
+    assert type(seen[0]) is ToolContext
+
+
+def fields_of(context: ToolContext[Any]) -> set[str]:
+    slots = [*ToolContext.__slots__, *RunContextWrapper.__slots__]
+    return {name for name in slots if hasattr(context, name)}
+
+
 async def test_a_tool_context_knows_its_call() -> None:
     seen: list[ToolContext[Any]] = []
 

@@ -8,8 +8,8 @@ salts come from one key per run, so they cost no space until something is erased
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Sequence
+from hashlib import blake2b
 
 import msgspec
 
@@ -87,10 +87,6 @@ class Log:
         assert not self.start, "only a whole log can be cut"
         return other._with(self.head, self.lines[other.start :])
 
-    def extended(self, more: Sequence[bytes]) -> Log:
-        """This log with more lines; its head is not worked out."""
-        return self._with(b"", [*self.lines, *more])
-
     def _with(self, head: bytes, lines: Sequence[bytes]) -> Log:
         return Log(
             self.run_id,
@@ -105,8 +101,8 @@ class Log:
 
     def next_line(self, at: float, facts: Sequence[AnyFact]) -> Line:
         """The line that would hold these facts after the last one."""
-        texts, time = [encode(fact) for fact in facts], encode(at)
-        text = b"[" + time + b",[" + b",".join(texts) + b"]]"
+        texts, time = list(map(encode, facts)), encode(at)
+        text = b"".join((b"[", time, b",[", b",".join(texts), b"]]"))
         return Line(text, self._head_after(time, facts, texts), at, facts)
 
     def append(self, line: Line) -> None:
@@ -122,7 +118,7 @@ class Log:
 
     def starts_with(self, other: Log) -> bool:
         """Whether this log begins with the other one: the same facts, however their JSON is written."""
-        if len(other) > len(self) or self.start != other.start:
+        if self.start != other.start or len(other.lines) > len(self.lines):
             return False
         mine = self.lines[: len(other.lines)]
         return mine == other.lines or read_lines(mine) == read_lines(other.lines)
@@ -157,19 +153,20 @@ class Log:
         return b"[" + parts.at + b",[" + b",".join(kept) + b"]]"
 
     def _head_after(self, at: bytes, facts: Sequence[AnyFact], texts: Sequence[bytes]) -> bytes:
-        parts, position = [self.head + at], len(self)
-        for index, (fact, text) in enumerate(zip(facts, texts, strict=True)):
-            if _kind_of(fact) in _WITHOUT_PAYLOAD:
-                parts.append(text)
-            elif type(fact) is Erased:
-                parts.append(_digest_of(fact))
-            else:
-                parts.append(self._leaf(position, index, text))
-        return hashlib.blake2b(b"|".join(parts), digest_size=32).digest()
+        parts = [self.head + at, *texts]
+        for place, fact in enumerate(facts, 1):
+            kind = type(fact)
+            if kind in _WITHOUT_PAYLOAD:
+                continue
+            if kind is Erased:
+                parts[place] = _digest_of(fact)  # type: ignore[arg-type]  # narrowed by kind
+            elif kind is not InChild or _kind_of(fact) not in _WITHOUT_PAYLOAD:
+                parts[place] = self._leaf(self.start + len(self.lines), place - 1, parts[place])
+        return blake2b(b"|".join(parts), digest_size=32).digest()
 
     def _leaf(self, position: int, index: int, text: bytes) -> bytes:
-        salt = hashlib.blake2b(b"%d.%d" % (position, index), key=self.key, digest_size=16).digest()
-        return hashlib.blake2b(text, key=salt, digest_size=32).digest()
+        salt = blake2b(b"%d.%d" % (position, index), key=self.key, digest_size=16).digest()
+        return blake2b(text, key=salt, digest_size=32).digest()
 
 
 def tells_nothing(first: Record) -> bool:

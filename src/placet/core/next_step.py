@@ -87,8 +87,7 @@ Step: TypeAlias = (
     | Stop
 )
 NOBODY: AbstractSet[str] = frozenset()
-
-
+_PROPOSED, _STARTED, _ENDED = Status.PROPOSED, Status.STARTED, Status.ENDED  # members are slow to get at in an Enum
 _ONLY_DEFERRED = frozenset({Status.DEFERRED})
 
 
@@ -113,21 +112,26 @@ def next_step(run: RunFold, at_work: AbstractSet[str] = NOBODY, set_aside: Abstr
 
 def _within_turn(run: RunFold, at_work: AbstractSet[str], set_aside: AbstractSet[str]) -> Step:
     elsewhere = at_work | set_aside if set_aside else at_work
-    calls = [call for call in run.calls.values() if call.status is not Status.ENDED and call.id not in elsewhere]
-    if calls:
-        step = _with_calls(run, calls, set_aside)
-        if step is not None:
-            return step
+    calls: list[Call] = []
+    statuses: set[Status] = set()
+    for call in run.calls.values():
+        if call.status is not _ENDED and call.id not in elsewhere:
+            calls.append(call)
+            statuses.add(call.status)
+    step = _with_calls(run, calls, statuses, set_aside) if calls else None
+    if step is not None:
+        return step
     return AwaitBodies() if at_work else WaitForPeople()
 
 
-def _with_calls(run: RunFold, calls: list[Call], set_aside: AbstractSet[str]) -> Step | None:
+def _with_calls(run: RunFold, calls: list[Call], statuses: set[Status], set_aside: AbstractSet[str]) -> Step | None:
     """What can be done about these open calls, on which nobody is at work; None: nothing but wait."""
-    statuses = {call.status for call in calls}
-    if Status.PROPOSED in statuses:
-        return GateCalls([call for call in calls if call.status is Status.PROPOSED])
-    if Status.STARTED in statuses:
-        orphans = [call for call in calls if call.status is Status.STARTED and call.id not in run.children]
+    if statuses <= RUNNABLE:
+        return AdvanceCalls(calls, [])
+    if _PROPOSED in statuses:
+        return GateCalls(calls if len(statuses) == 1 else [call for call in calls if call.status is _PROPOSED])
+    if _STARTED in statuses:
+        orphans = [call for call in calls if call.status is _STARTED and call.id not in run.children]
         if orphans:
             return RecoverCalls(orphans)
     if statuses == _ONLY_DEFERRED and run.open_calls == len(calls):
@@ -139,7 +143,7 @@ def _with_calls(run: RunFold, calls: list[Call], set_aside: AbstractSet[str]) ->
 
 def _child_can_go_on(run: RunFold, call: Call, set_aside: AbstractSet[str]) -> bool:
     child = run.children.get(call.id)
-    if call.status is not Status.STARTED or child is None:
+    if call.status is not _STARTED or child is None:
         return False
     return not isinstance(next_step(child, NOBODY, set_aside), WaitForPeople)
 

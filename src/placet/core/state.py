@@ -179,8 +179,7 @@ class RunFold:
         """An independent twin: costs as much as the open turn, and a shallow copy of the lists of what is over."""
         twin = self._alike()
         twin.ledger = ledger if ledger is not None else self.ledger.copy()
-        twin.usage = Usage()
-        twin.usage.add(self.usage)
+        twin.usage = self.usage.copy()
         twin.calls = {key: call.copy() for key, call in self.calls.items()}
         twin.children = {path: child.copy(twin.ledger) for path, child in self.children.items()}
         twin.history = self.history.copy()
@@ -196,6 +195,19 @@ class RunFold:
         twin.history, twin.outbox, twin.seen_labels = [], [], set()
         twin.calls, twin.children, twin.last_output, twin.waiting_input = {}, {}, [], []
         return twin
+
+    def become(self, other: RunFold) -> None:
+        """Take over what the other is. This fold, those of the runs nested in it, and their usage stay the objects
+        that others hold; the ledger, which all of them share, is left to whoever calls this."""
+        children: dict[str, RunFold] = {}
+        for path, child in other.children.items():
+            children[path] = self.children.get(path) or RunFold(path, self.ledger)
+            children[path].become(child)
+        self.usage.become(other.usage)
+        for name in RunFold.__slots__:
+            if name not in ("ledger", "usage", "children"):
+                setattr(self, name, getattr(other, name))
+        self.children = children
 
     def _alike(self) -> RunFold:
         """Written out: generic copying costs more than all else that a snapshot does."""

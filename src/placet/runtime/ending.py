@@ -78,7 +78,8 @@ async def conclude_run(frame: Frame) -> None:
 async def end_run(frame: Frame, output: Json) -> None:
     value = parse_final(frame.agent.output_type, output)[0] if isinstance(output, str) else output
     await judge_output(frame, value)
-    await write_session(frame)
+    if frame.session is not None:
+        await write_session(frame)
     if frame.all_hooks:
         await frame.journal.commit()
         for hooks in frame.all_hooks:

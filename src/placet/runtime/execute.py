@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from placet.agent import AgentTool
@@ -26,6 +27,7 @@ from placet.errors import (
 )
 from placet.events import CallEnded, CallInDoubt, CallsStarted, InputAsked, Outcome
 from placet.guardrail import GuardrailFunctionOutput, GuardrailResult
+from placet.ports import Hold
 from placet.run_config import ToolErrorFormatterArgs
 from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.gating import digest_now, digest_of_asking, hold, judge_again
@@ -104,14 +106,15 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
     if stale:
         passed = await judge_again(frame, stale)
         calls = [call for call in calls if call not in stale or call in passed]
-    calls = await _not_held(frame, calls)
+    holds = await frame.journal.store.holds()
+    if holds:
+        calls = _not_held(frame, calls, holds)
     # What people decided is compared with the tools as they are now; the others were judged by the last look.
     if frame.agent.mcp_servers:
         await frame.look_for_tools(again=any(_is_of_server(frame, call) for call in calls if call.decision is not None))
     jobs = [job for call in calls if (job := _job(frame, call)) is not None]
-    if [job for job in jobs if job.tool.tool_input_guardrails]:
+    if [job for job in jobs if job.tool.tool_input_guardrails or job.call.server is not None]:
         jobs = [job for job in jobs if await _passes_rules(frame, job)]
-    if [job for job in jobs if job.call.server is not None]:
         jobs = _let_the_provider_call(frame, jobs)
     limit = frame.config.max_tool_concurrency
     free = len(jobs) if limit is None else max(0, limit - len(frame.tasks))
@@ -125,7 +128,8 @@ def _let_the_provider_call(frame: Frame, jobs: list[Job]) -> list[Job]:
     """A hosted call has no body here: that it may be made is all that is to be said. The jobs that have one."""
     for job in jobs:
         if job.call.server is not None:
-            frame.note(CallsStarted([job.call.id]), CallEnded(job.call.id, "finished", PROVIDER_MAY_CALL))
+            frame.note(CallsStarted([job.call.id]))
+            frame.note(CallEnded(job.call.id, "finished", PROVIDER_MAY_CALL))
     return [job for job in jobs if job.call.server is None]
 
 
@@ -134,11 +138,8 @@ def _is_of_server(frame: Frame, call: Call) -> bool:
     return entry is not None and frame.agent.toolset_of(entry.tool) is not None
 
 
-async def _not_held(frame: Frame, calls: list[Call]) -> list[Call]:
+def _not_held(frame: Frame, calls: list[Call], holds: Sequence[Hold]) -> list[Call]:
     """The calls that no operator holds back. The others are set aside for this drive, approved or not."""
-    holds = await frame.journal.store.holds()
-    if not holds:
-        return calls
     agent = frame.run.response_agent
     held = [call for call in calls if hold_on(holds, frame.run_id, agent, call.name) is not None]
     frame.set_aside.update(call.id for call in held)
@@ -259,7 +260,8 @@ async def _run_body(frame: Frame, job: Job) -> None:
                 return  # somebody in the nested run waits for a person: the call goes on when they have decided
             output = found
         else:
-            value = await _observed(frame, job, ctx)
+            is_plain = frame.watch is None and job.tool.timeout is None
+            value = await (job.tool.on_invoke_tool(ctx, job.arguments) if is_plain else _observed(frame, job, ctx))
             if isinstance(value, NeedsInput):
                 frame.note(_asking(frame, job, value))
                 return
@@ -338,7 +340,7 @@ def _tripwire(job: Job, tripped: Tripped) -> ToolOutputGuardrailTripwireTriggere
 
 async def _observed(frame: Frame, job: Job, ctx: ToolContext[Any]) -> object:
     if frame.watch is None:
-        return await (job.tool.on_invoke_tool(ctx, job.arguments) if job.tool.timeout is None else _invoke(job, ctx))
+        return await _invoke(job, ctx)
     with frame.watch.around_body(job.call.id):
         return await _invoke(job, ctx)
 

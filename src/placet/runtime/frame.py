@@ -16,6 +16,7 @@ from placet.context import RunContextWrapper, ToolContext
 from placet.core.approvals import Ledger
 from placet.core.state import Call, RunFold
 from placet.errors import UserError
+from placet.events import PlainFact
 from placet.ids import call_id
 from placet.lifecycle import AsRunHooks, RunHooks
 from placet.ports import Model, Session
@@ -50,6 +51,38 @@ async def _not_yet(_frame: Frame) -> None:
 class Frame:
     """What the steps of one drive share."""
 
+    __slots__ = (
+        "agent",
+        "all_hooks",
+        "at_work",
+        "by_hand",
+        "config",
+        "context",
+        "drive",
+        "error_handlers",
+        "failures",
+        "feed",
+        "found_tools",
+        "graph",
+        "hooks",
+        "is_stopping",
+        "journal",
+        "judged",
+        "news",
+        "path",
+        "queue",
+        "resend",
+        "run",
+        "run_id",
+        "session",
+        "set_aside",
+        "should_leave",
+        "stop_after_turn",
+        "tasks",
+        "was_left",
+        "watch",
+    )
+
     def __init__(
         self,
         journal: Journal,
@@ -64,13 +97,13 @@ class Frame:
         session: Session | None = None,
     ) -> None:
         self.journal = journal
+        self.run_id = journal.log.run_id
         self.path = path
         self.graph = graph
-        self._agent: tuple[str, Agent[Any]] = (graph.root.address, graph.root)
+        self.hooks = hooks
+        self.look_again()
         self.context = context
         self.config = config
-        self.hooks = hooks
-        self._hooks = [hooks] if hooks is not None else []
         self.feed = feed
         self.resend = resend
         """What a person said about a request that may or may not have been taken: send it again, or not."""
@@ -104,34 +137,26 @@ class Frame:
         self.failures: list[BaseException] = []
         """Errors of bodies and hooks that end the drive, once the siblings are done."""
 
+    def look_again(self) -> None:
+        """Find the run, and the agent that is at work in it: when the frame is made, after a handoff, and when the log
+        was folded anew. There, a nested run whose beginning was not durable yet has been begun again, as another
+        object; all others are the ones that they were."""
+        run = self.journal.run.find(self.path)
+        assert run is not None, "a frame is made for a run that is in the log"
+        self.run: RunFold = run
+        self.agent: Agent[Any] = self.graph.at(run.agent)
+        self.all_hooks: list[RunHooks[Any]] = [self.hooks] if self.hooks is not None else []
+        """The run's hooks and those of the agent at work."""
+        if self.agent.hooks is not None:
+            self.all_hooks.append(AsRunHooks(self.agent.hooks))
+
     @property
     def may_leave(self) -> bool:
         """Nothing is in the air, and whoever drives wants to go."""
         return self.should_leave is not None and not self.at_work and self.should_leave()
 
-    @property
-    def run(self) -> RunFold:
-        run = self.journal.run
-        if not self.path:
-            return run
-        found = run.find(self.path)
-        assert found is not None, "a frame is made for a run that is in the log"
-        return found
-
-    @property
-    def agent(self) -> Agent[Any]:
-        """Who is at work: a handoff changes it."""
-        address = self.run.agent
-        if address != self._agent[0]:
-            self._agent = (address, self.graph.at(address))
-        return self._agent[1]
-
-    @property
-    def run_id(self) -> str:
-        return self.journal.log.run_id
-
-    def note(self, *facts: Any) -> None:  # Any: the journal says which facts there are
-        self.journal.note(self.path, *facts)
+    def note(self, fact: PlainFact) -> None:
+        self.journal.note(self.path, fact)
 
     def tool_of(self, call: Call) -> Tool | None:
         """The tool that a call means. One that a person was asked about is found by its identity, whatever the model
@@ -177,30 +202,19 @@ class Frame:
             )
         return model_named(found) if isinstance(found, str) else found
 
-    @property
-    def all_hooks(self) -> list[RunHooks[Any]]:
-        """The run's hooks and those of the agent at work."""
-        own = self.agent.hooks
-        return self._hooks if own is None else [*self._hooks, AsRunHooks(own)]
-
 
 def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
+    """What a body is given. Written out: its fifteen arguments, by their names, cost more than the rest of a claim."""
     shared, call = frame.context, job.call
-    public = call_id(frame.run_id, call.id)
-    return ToolContext(
-        shared.context,
-        shared.usage,
-        tool_name=job.tool.name,
-        tool_call_id=call.label or call.sent_label,
-        tool_arguments=job.arguments,
-        tool_call=call.item,
-        call=public,
-        idempotency_key=public if call.started_in is None else call_id(call.started_in, call.id),
-        attempt=call.attempts or 1,
-        agent=frame.agent,
-        ledger=shared._ledger,
-        run_ids=shared._run_ids,
-        clock=shared._clock,
-        answers=call.answers,
-        asked_state=call.asked_state,
-    )
+    ctx: ToolContext[Any] = ToolContext.__new__(ToolContext)
+    ctx.context, ctx.usage = shared.context, shared.usage
+    ctx._ledger, ctx._run_ids, ctx._clock = shared._ledger, shared._run_ids, shared._clock
+    ctx.tool_name, ctx.tool_arguments, ctx.tool_call = job.tool.name, job.arguments, call.item
+    ctx.tool_call_id = call.label or call.sent_label
+    ctx.call = ctx.idempotency_key = call_id(frame.run_id, call.id)
+    if call.started_in is not None:
+        ctx.idempotency_key = call_id(call.started_in, call.id)
+    ctx.attempt = call.attempts or 1
+    ctx.agent = frame.agent
+    ctx.answers, ctx.asked_state = call.answers, call.asked_state
+    return ctx

@@ -35,14 +35,16 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     """Judge calls that nobody has judged. Only an explicit «no approval needed» lets one run."""
     if frame.agent.handoffs:
         calls = await _set_handoffs_aside(frame, calls)
-    enabled = {tool.name: tool for tool in await frame.enabled_tools()}
-    tools = [enabled.get(call.name) if call.server is None else frame.tool_of(call) for call in calls]
-    if [tool for tool in tools if tool is not None and _asks_code(tool)]:
+    tools = list(map(frame.agent.tool_of, calls))
+    if frame.agent.mcp_servers or any(map(_is_switched, tools)):
+        enabled = {tool.name: tool for tool in await frame.enabled_tools()}
+        tools = [enabled.get(call.name) if call.server is None else frame.tool_of(call) for call in calls]
+    if any(map(_asks_code, tools)):
         await frame.journal.commit()  # rules are user code: the response is safe before they are asked
         verdicts = await asyncio.gather(*(_judge(frame, call, tool) for call, tool in zip(calls, tools, strict=True)))
     else:
         verdicts = [_judge_plainly(frame, call, tool) for call, tool in zip(calls, tools, strict=True)]
-    if [tool for tool in tools if tool is not None and tool.tool_input_guardrails]:
+    if any(map(_has_rules, tools)):
         verdicts = [await _by_rules(frame, *each) for each in zip(calls, tools, verdicts, strict=True)]
     allowed = [call.id for call, verdict in zip(calls, verdicts, strict=True) if type(verdict) is Free]
     if allowed:
@@ -104,7 +106,8 @@ async def _set_handoffs_aside(frame: Frame, calls: list[Call]) -> list[Call]:
     ]
     if asked:
         frame.note(CallsDeferred([asked[0].id]))
-        frame.note(*(CallEnded(call.id, "denied", ONLY_ONE) for call in asked[1:]))
+        for call in asked[1:]:
+            frame.note(CallEnded(call.id, "denied", ONLY_ONE))
     return [call for call in calls if call not in asked]
 
 
@@ -122,9 +125,20 @@ def _judge_plainly(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | 
     return _too_large(frame, call) or judge_answer(tool.needs_approval)
 
 
-def _asks_code(tool: Tool) -> bool:
+def _asks_code(tool: Tool | None) -> bool:
     """Whether code of the user's has to be asked about a call of this tool."""
+    if tool is None:
+        return False
     return callable(tool.needs_approval) or (isinstance(tool, HostedMCPCallable) and tool.decide is not None)
+
+
+def _is_switched(tool: Tool | None) -> bool:
+    """Whether the tool is not simply there: somebody has to be asked whether it is."""
+    return tool is not None and tool.is_enabled is not True
+
+
+def _has_rules(tool: Tool | None) -> bool:
+    return tool is not None and bool(tool.tool_input_guardrails)
 
 
 def _too_large(frame: Frame, call: Call) -> str | None:

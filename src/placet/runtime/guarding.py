@@ -72,11 +72,8 @@ class InputTripped(Exception):
         self.records = records
 
 
-async def start_judging_input(frame: Frame) -> Judging:
+async def start_judging_input(frame: Frame, guardrails: Sequence[InputGuardrail]) -> Judging:
     """Let those guardrails speak that come before the first request, and begin to ask those that go beside it."""
-    guardrails = input_guardrails(frame)
-    if not guardrails:
-        return None
     await frame.journal.commit()  # guardrails are user code
     first = await judge_input(frame, [each for each in guardrails if not each.run_in_parallel])
     beside = [each for each in guardrails if each.run_in_parallel]

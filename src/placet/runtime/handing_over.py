@@ -40,6 +40,7 @@ async def hand_over(frame: Frame, call: Call) -> None:
     if rewritten is not None:
         frame.note(rewritten)
     frame.note(AgentChanged(target))
+    frame.look_again()
     for hooks in frame.all_hooks:
         await frame.journal.commit()
         await hooks.on_handoff(frame.context, source, found.agent)

@@ -65,7 +65,7 @@ class Journal:
         return self._broken_by is not None
 
     def now(self) -> float:
-        return round(self._clock.now(), 3)
+        return round(self._clock.now() * 1000) / 1000  # half the cost of rounding to three digits
 
     def require_lease(self) -> None:
         """The last look before an effect: a driver that was frozen for too long may have been taken over."""
@@ -74,14 +74,13 @@ class Journal:
                 f"The right to drive run {self.log.run_id} has run out: somebody else may have taken over."
             )
 
-    def note(self, path: str, *facts: PlainFact) -> None:
-        """Apply facts of the run with this path. An illegal one raises and changes nothing."""
+    def note(self, path: str, fact: PlainFact) -> None:
+        """Apply a fact of the run with this path. An illegal one raises and changes nothing."""
         if self._broken_by is not None:
             raise self._broken_by
-        for fact in facts:
-            entry = InChild(path, fact) if path else fact
-            apply(self.run, entry)
-            self._noted.append(entry)
+        entry = InChild(path, fact) if path else fact
+        apply(self.run, entry)
+        self._noted.append(entry)
 
     def note_all(self, facts: Sequence[AnyFact]) -> None:
         for fact in facts:
@@ -95,14 +94,17 @@ class Journal:
         if not self._noted and not self._writing.locked() and self._broken_by is None:
             return
         generation = self._generation
-        async with self._writing:  # facts that others note while we write wait for the next append
+        await self._writing.acquire()  # facts that others note while we write wait for the next append
+        try:
             if self._broken_by is not None:
                 raise self._broken_by
             if generation != self._generation:  # somebody else's append found it out, and ours was dropped with theirs
                 raise Overtaken
             if self._noted:
                 facts, self._noted = self._noted, []
-                self._tell(await self._append(facts), facts)
+                await self._append(facts)
+        finally:
+            self._writing.release()
 
     def forget_noted(self) -> None:
         """Drop what was noted and not made durable: a state shows what is in its log."""
@@ -114,21 +116,25 @@ class Journal:
         for subscriber in list(self.subscribers):
             subscriber(at, facts)
 
-    async def _append(self, facts: list[AnyFact]) -> float:
+    async def _append(self, facts: list[AnyFact]) -> None:
         line: Line | None = None
         try:
             line = self.log.next_line(self.now(), facts)
-            self._check_size(len(line.text))
+            size = self._bytes + len(line.text)
+            if size > self._max_bytes:
+                raise LimitExceeded(
+                    f"The run's log would grow over its limit of {self._max_bytes} bytes (RunConfig.limits.log)."
+                )
             await self.store.append(self.lease, self.log, [line], self.run)
         except PositionConflict:
             await self._catch_up(facts)
         except BaseException as error:
             self._break_off(line, error)
             raise
-        else:
-            self._bytes += len(line.text)
-            self.log.append(line)
-        return line.at
+        self._bytes = size
+        self.log.append(line)
+        if self.subscribers:
+            self._tell(line.at, facts)
 
     def _break_off(self, line: Line | None, error: BaseException) -> None:
         """Nobody knows whether the line was written. Certain is the log as it was: the fold goes back to that.
@@ -140,12 +146,6 @@ class Journal:
         if line is not None and not len(self.log):
             self.log.append(line)
         self._refold()
-
-    def _check_size(self, more: int) -> None:
-        if self._bytes + more > self._max_bytes:
-            raise LimitExceeded(
-                f"The run's log would grow over its limit of {self._max_bytes} bytes (RunConfig.limits.log)."
-            )
 
     async def _catch_up(self, facts: list[AnyFact]) -> NoReturn:
         """Somebody decided something meanwhile. Take it in, keep what has happened, and have the next step judged anew.
@@ -165,7 +165,7 @@ class Journal:
             self._note_again(fact)
         if self._noted:
             kept, self._noted = self._noted, []
-            self._tell(await self._append(kept), kept)
+            await self._append(kept)
         raise Overtaken
 
     def _note_again(self, fact: AnyFact) -> None:
@@ -214,14 +214,11 @@ class Journal:
             self._tell(record.at, record.facts)
 
     def _refold(self) -> None:
-        """Fold the log anew. The ledger and the usage that contexts hold stay the same objects."""
-        fresh, old = fold_log(self.log), self.run
-        old.ledger.become(fresh.ledger)
-        old.usage.become(fresh.usage)
-        fresh.usage = old.usage
-        for member in fresh.family():
-            member.ledger = old.ledger
-        self.run = fresh
+        """Fold the log anew. The fold that frames hold, and the ledger and the usage that contexts hold, stay the same
+        objects."""
+        fresh = fold_log(self.log)
+        self.run.ledger.become(fresh.ledger)
+        self.run.become(fresh)
 
 
 _HAPPENED = (

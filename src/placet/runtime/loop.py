@@ -45,7 +45,7 @@ from placet.runtime.session_writing import write_session
 
 async def drive(frame: Frame) -> None:
     """Go on until the run has ended or everything that could go on waits for people."""
-    is_begun = is_over = False
+    is_begun, is_over = not frame.journal.run.responses, False  # a new run has nothing that was left undone
     while not is_over:
         try:
             if not is_begun:
@@ -55,53 +55,63 @@ async def drive(frame: Frame) -> None:
             if frame.failures and not frame.at_work:  # a body's error, once its siblings are done and recorded
                 raise frame.failures[0]
             is_over = await take(next_step(frame.run, frame.at_work, frame.set_aside), frame)
-        except Overtaken:  # somebody decided something in between: look again
-            continue
+        except Overtaken:  # somebody decided something in between
+            frame.look_again()
 
 
 async def begin(frame: Frame) -> bool:
-    """What comes before the first step: rules that were not heard, times that have come, standing decisions."""
+    """What comes before the first step of a run that goes on: rules that were not heard, times that have come,
+    standing decisions."""
     await judge_input_late(frame)
     expire_questions(frame)
     await decide_by_grants(frame)
     return True
 
 
+_BETWEEN_TURNS = (JudgeTurn, AskModel, SettleRequest)
+_BEGINNING_SOMETHING = (AdvanceCalls, *_BETWEEN_TURNS)
+
+
+def is_left_before(step: Step, frame: Frame) -> bool:
+    """Whether whoever drives goes here, and leaves the step to whoever comes next."""
+    if frame.should_leave is not None and isinstance(step, _BEGINNING_SOMETHING) and frame.may_leave:
+        frame.was_left = True
+        return True
+    return frame.stop_after_turn and isinstance(step, _BETWEEN_TURNS)
+
+
 async def take(step: Step, frame: Frame) -> bool:
     """Have one step done. True when there is none left to take."""
+    if is_left_before(step, frame):
+        await frame.journal.commit()
+        return True
     match step:
-        case GateCalls(calls):
-            await gate_calls(frame, calls)
-        case JudgeTurn() | AskModel() | SettleRequest() | AdvanceCalls() if frame.may_leave:
-            await frame.journal.commit()
-            frame.was_left = True
-            return True
-        case AdvanceCalls(runnable, concludable):
-            await conclude_calls(frame, concludable)
-            await start_calls(frame, runnable)
+        case GateCalls():
+            await gate_calls(frame, step.calls)
+        case AdvanceCalls():
+            if step.concludable:
+                await conclude_calls(frame, step.concludable)
+            await start_calls(frame, step.runnable)
         case AwaitBodies():
             await await_bodies(frame)
-        case RecoverCalls(calls):
-            await recover_calls(frame, calls)
-        case JudgeTurn() | AskModel() | SettleRequest() if frame.stop_after_turn:
-            await frame.journal.commit()
-            return True
         case JudgeTurn():
             await judge_turn(frame)
         case AskModel():
             await ask_model(frame)
-        case SettleRequest():
-            await settle_request(frame)
         case ConcludeRun():
             await conclude_run(frame)
-        case CancelRun():
-            await cancel_run(frame)
-        case ReportTripwire(guardrail):
-            raise report_tripwire(guardrail)
         case WaitForPeople() | Stop():
             await write_session(frame)
             await frame.journal.commit()
             return True
+        case RecoverCalls():
+            await recover_calls(frame, step.calls)
+        case SettleRequest():
+            await settle_request(frame)
+        case CancelRun():
+            await cancel_run(frame)
+        case ReportTripwire(guardrail):
+            raise report_tripwire(guardrail)
         case never:
             assert_never(never)
     return False

@@ -41,7 +41,7 @@ from placet.run_config import CallModelData, ModelInputData
 from placet.run_state import as_input
 from placet.runtime.error_handlers import end_by_handler, kind_of
 from placet.runtime.frame import Frame, awaited
-from placet.runtime.guarding import InputTripped, Judging, start_judging_input, unless_tripped
+from placet.runtime.guarding import InputTripped, Judging, input_guardrails, start_judging_input, unless_tripped
 from placet.runtime.handing_over import output_labels, paired
 from placet.runtime.output import output_schema, parse_final
 from placet.runtime.retrying import Retrying
@@ -59,9 +59,11 @@ async def ask_model(frame: Frame) -> None:
         )
     model = frame.model  # before anything is written: a missing model is no lost request
     _check_who_keeps_the_history(frame, model)
-    await write_session(frame)
+    if frame.session is not None:
+        await write_session(frame)
     request = await _prepare(frame, model)
-    judging = await start_judging_input(frame) if not run.input_judged else None
+    guardrails = input_guardrails(frame)
+    judging = await start_judging_input(frame, guardrails) if guardrails else None
     try:
         response = await _answer(frame, model, request, judging)
     except InputTripped as trip:
@@ -87,7 +89,7 @@ def _check_who_keeps_the_history(frame: Frame, model: Model) -> None:
 
 async def _answer(frame: Frame, model: Model, request: ModelRequest, judging: Judging) -> ModelResponse:
     """Send the request; send it again as long as that may help and cannot deliver anything twice."""
-    retrying = Retrying(request.model_settings.retry or frame.config.retry)
+    retrying: Retrying | None = None
     while True:
         frame.note(RequestSent(request.after))
         await frame.journal.commit()
@@ -98,6 +100,7 @@ async def _answer(frame: Frame, model: Model, request: ModelRequest, judging: Ju
             raise
         except Exception as error:
             is_lost = _note_failure(frame, error)
+            retrying = retrying or Retrying(request.model_settings.retry or frame.config.retry)
             delay = retrying.delay_after(error)
             if is_lost or delay is not None:
                 await frame.journal.commit()
@@ -248,9 +251,12 @@ async def _receive(frame: Frame, response: ModelResponse) -> None:
             await hooks.on_llm_end(frame.context, frame.agent, response)
 
 
+_WHOLE = frozenset({int})
+
+
 def _is_countable(usage: Usage) -> bool:
-    kinds = set(map(type, msgspec.structs.astuple(usage)))
-    return kinds == {int} or all(issubclass(kind, int) for kind in kinds)
+    figures = msgspec.structs.astuple(usage)
+    return _WHOLE.issuperset(map(type, figures)) or all(isinstance(figure, int) for figure in figures)
 
 
 def _useless(output: list[JsonObject], problem: str) -> ModelBehaviorError:

@@ -9,6 +9,7 @@ runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from placet.core.deciding import facts_to_append
@@ -35,9 +36,10 @@ async def resume(
     """A journal at the end of what the store and the state know together."""
     known = stored.log if stored is not None else Log(state.run_id, state._log.key)
     assert known is not None, "a run without a log has ended, and is not resumed"
-    log, run = _joined(known, state)
+    missing, run = _joined(known, state)
     journal = Journal(known, run, store, lease, config.clock, config.limits.log)
-    await _hand_over(journal, log)
+    if missing:
+        await _hand_over(journal, missing)
     journal.note_all(facts_to_append(run, new_words(state)))
     journal.note_all(_new_input(run, state))
     return journal
@@ -51,23 +53,20 @@ def _new_input(run: RunFold, state: RunState[Any]) -> list[InputAdded]:
     return found
 
 
-def _joined(known: Log, state: RunState[Any]) -> tuple[Log, RunFold]:
-    """The longer of the two logs, if one begins with the other, and its fold."""
+def _joined(known: Log, state: RunState[Any]) -> tuple[Sequence[bytes], RunFold]:
+    """The lines that only the state knows, if one log begins with the other, and the fold of the longer one."""
     if state._log.starts_with(known):  # where both write the same facts differently, the store's writing stays
-        log = known.extended(state._log.lines[len(known.lines) :])
-        return log, state._run.copy(state._run.ledger.copy(staged=False))
+        missing = state._log.lines[len(known.lines) :]
+        return missing, state._run.copy(state._run.ledger.copy(staged=False))
     if not known.starts_with(state._log):
         raise RunConflict(
             f"Run {state.run_id}: the store's log and the state's differ. One of them is of another history: fork() it."
         )
-    return known, fold_log(known)
+    return (), fold_log(known)
 
 
-async def _hand_over(journal: Journal, log: Log) -> None:
+async def _hand_over(journal: Journal, missing: Sequence[bytes]) -> None:
     """Give the store the lines that only the state knows."""
-    missing = log.lines[len(journal.log.lines) :]
-    if not missing:
-        return
     ahead = journal.log.copy()
     lines = [ahead.adopt(text) for text in missing]
     await journal.store.append(journal.lease, journal.log, lines, journal.run)
@@ -84,6 +83,11 @@ def new_words(state: RunState[Any]) -> tuple[DecisionMade | GrantMade, ...]:
     return tuple(word for word in staged if isinstance(word, DecisionMade) and not word.call.startswith(BY_HAND))
 
 
+def _stands_where(stored: StoredRun, state: RunState[Any]) -> bool:
+    """Whether the store's run is the state's, which has not ended: then its log need not be read."""
+    return stored.head == state._log.head and not state.has_ended
+
+
 def _ends(log: Log) -> bool:
     """Whether the log's last line ends the run: nothing can follow that, so no other line has to be read."""
     last = read_line(log.lines[-1]).facts if log.lines else ()
@@ -92,7 +96,7 @@ def _ends(log: Log) -> bool:
 
 def ended_run(stored: StoredRun, state: RunState[Any]) -> RunFold | None:
     """The recorded end of the run, if it has one; new decisions raise RunFinished, equal ones do not."""
-    if stored.log is not None and not _ends(stored.log):
+    if stored.log is not None and (_stands_where(stored, state) or not _ends(stored.log)):
         return None
     run = fold_log(stored.log) if stored.log is not None else stored.outline
     if run is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 import msgspec
@@ -60,8 +60,6 @@ class _Unset:
 
 UNSET = _Unset()
 _DEFAULT_CONFIG = RunConfig()
-_MAYBE_HOOKS = optional(having("on_agent_start", "an object with the methods of RunHooks"))
-_MAYBE_FLAG = optional(FLAG)
 
 
 class RunOptions(TypedDict, total=False):
@@ -87,6 +85,15 @@ class RunOptions(TypedDict, total=False):
     """Where the run's log is kept; by default in this process' memory."""
     resend: bool | None
     """Settles a `DeliveryUnknown`: True, the request was not taken and is sent again; False, it was taken."""
+
+
+_OPTIONS = RunOptions.__annotations__.keys()
+_KINDS = {
+    "hooks": optional(having("on_agent_start", "an object with the methods of RunHooks")),
+    "auto_previous_response_id": FLAG,
+    "resend": optional(FLAG),
+}
+"""What those options take that are not looked at elsewhere."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +157,8 @@ class Runner:
 
 def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
     check_agent(agent)
-    config, session, store = options.get("run_config"), options.get("session"), options.get("store")
+    wanted: dict[str, Any] = {**options}
+    config, store, session = wanted.pop("run_config", None), wanted.pop("store", None), wanted.get("session")
     if config is not None and not isinstance(config, RunConfig):
         raise UserError(f"run_config is a RunConfig, not a {type(config).__name__}.")
     if session is not None and not hasattr(session, "get_items"):
@@ -160,38 +168,20 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
     if store is not None and not hasattr(store, "append"):
         hint = " Open it with placet.stores.opening.open_store(url)." if isinstance(store, str) else ""
         raise UserError(f"store is an object with the methods of placet.Store, not a {type(store).__name__}.{hint}")
-    if "max_turns" in options:
-        check_turns(options["max_turns"])
-    _check_options(given, options)
-    unknown = set(options) - set(RunOptions.__annotations__)
-    if unknown:
-        raise TypeError(f"Runner.run got an unexpected keyword argument '{unknown.pop()}'")
-    return Order(
-        agent=agent,
-        input=given,
-        context=options.get("context"),
-        max_turns=options.get("max_turns", UNSET),
-        hooks=options.get("hooks"),
-        config=config or _DEFAULT_CONFIG,
-        conversation_id=options.get("conversation_id"),
-        previous_response_id=options.get("previous_response_id"),
-        auto_previous_response_id=options.get("auto_previous_response_id", False),
-        store=store if store is not None else default_store(),
-        resend=options.get("resend"),
-        session=session,
-        error_handlers=options.get("error_handlers"),
-    )
+    if "max_turns" in wanted:
+        check_turns(wanted["max_turns"])
+    _check_options(given, wanted)
+    if not wanted.keys() <= _OPTIONS:
+        raise TypeError(f"Runner.run got an unexpected keyword argument '{(wanted.keys() - _OPTIONS).pop()}'")
+    store = store if store is not None else default_store()
+    return Order(agent=agent, input=given, config=config or _DEFAULT_CONFIG, store=store, **wanted)
 
 
-def _check_options(given: Input, options: RunOptions) -> None:
-    resend = options.get("resend")
-    check(
-        "",
-        hooks=(options.get("hooks"), _MAYBE_HOOKS),
-        auto_previous_response_id=(options.get("auto_previous_response_id", False), FLAG),
-        resend=(resend, _MAYBE_FLAG),
-    )
-    if resend is not None and not isinstance(given, RunState):
+def _check_options(given: Input, options: Mapping[str, Any]) -> None:
+    for name, kind in _KINDS.items():
+        if name in options:
+            check("", **{name: (options[name], kind)})
+    if options.get("resend") is not None and not isinstance(given, RunState):
         raise UserError("resend=… settles a request of a run that is gone on with: a new run has none. Leave it out.")
     check_handlers(options.get("error_handlers"))
 
@@ -266,11 +256,13 @@ async def _driven(
     error: BaseException | None = None
     try:
         await _drive(frame, order, is_new=is_new)
-        await _save_context(frame, order)
+        if order.save_context is not None:
+            await _save_context(frame, order)
         # What an operator holds back, or a worker that ends leaves, is not done: it is given back as having work.
         while not (frame.set_aside or frame.was_left or await tenure.end_at(len(frame.journal.log))):
             # somebody decided something at the last moment
             await frame.journal.refresh()
+            frame.look_again()
             await drive_safely(frame)
             await _save_context(frame, order)
         return result_of(frame)
@@ -356,7 +348,8 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
     )
     graph = AgentGraph(order.agent)
     graph.check()
-    check_declarations(graph, run)
+    if state is not None:
+        check_declarations(graph, run)
     _check_session(order, run)
     frame = Frame(journal, ROOT, graph, wrapper, order.config, order.hooks, None, order.resend, by_hand, order.session)
     frame.error_handlers = order.error_handlers or {}

@@ -19,6 +19,9 @@ from placet.errors import PositionConflict, RunConflict
 from placet.events import GrantMade, GrantRevoked, InChild
 from placet.ports import Hold, Lease, StoredRun
 
+_MAY_GRANT = frozenset({GrantMade, GrantRevoked, InChild})
+"""The kinds of facts that can change what stands for runs to come."""
+
 
 class MemoryStore:
     """Logs of this process: so many waiting runs, so many bytes, so many ended ones (the newest of them with their
@@ -46,8 +49,8 @@ class MemoryStore:
         self._sessions: dict[str, str] = {}
         self._grants: dict[str, GrantMade] = {}
         self._grant_uses: dict[str, set[str]] = {}
-        self._sizes: dict[str, int] = {}
         self._bytes = 0
+        """How many the logs of the waiting runs have."""
         self._epoch = 0
         self._max_waiting = max_waiting
         self._max_bytes = max_bytes
@@ -85,7 +88,7 @@ class MemoryStore:
     async def release(self, lease: Lease, length: int) -> bool:
         with self._lock:
             held = self._leases.get(lease.run_id)
-            if held is None or held[0] != lease:
+            if held is None or held[0] is not lease:
                 return True
             known = self._waiting.get(lease.run_id)
             if known is not None and len(known) > length:
@@ -95,23 +98,25 @@ class MemoryStore:
             return True
 
     async def append(self, lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold) -> None:
+        run_id = log.run_id
         with self._lock:
             if lease is not None:
-                held = self._leases.get(log.run_id)
-                if held is None or held[0] != lease:
-                    raise RunConflict(f"Run {log.run_id} was taken over by somebody else.")
-            known = self._waiting.get(log.run_id)
-            length = len(known) if known is not None else 0
-            if log.run_id in self._ended or length != len(log):
-                raise PositionConflict(f"Run {log.run_id} stands at {length}: nothing can be appended at {len(log)}.")
+                held = self._leases.get(run_id)
+                if held is None or held[0] is not lease:
+                    raise RunConflict(f"Run {run_id} was taken over by somebody else.")
+            known = self._waiting.get(run_id)
+            length = len(known.lines) if known is not None else 0
+            if run_id in self._ended or length != len(log):
+                raise PositionConflict(f"Run {run_id} stands at {length}: nothing can be appended at {len(log)}.")
             if known is None:
-                known = self._waiting[log.run_id] = Log(log.run_id, log.key)
+                known = self._waiting[run_id] = Log(run_id, log.key)
             for line in lines:
                 known.append(line)
-                self._count(log.run_id, len(line.text))
-                self._keep_standing_grants(line)
+                self._bytes += len(line.text)
+                if not _MAY_GRANT.isdisjoint(map(type, line.facts)):
+                    self._keep_standing_grants(line)
             if run.session is not None:
-                self._note_session(log.run_id, run)
+                self._note_session(run_id, run)
             if run.has_ended:
                 self._remember_end(known, run)
 
@@ -162,15 +167,12 @@ class MemoryStore:
             if kept is not None:
                 self._ended[oldest] = StoredRun(kept.length, kept.head, None, kept.outline)
 
-    def _count(self, run_id: str, size: int) -> None:
-        self._sizes[run_id] = self._sizes.get(run_id, 0) + size
-        self._bytes += size
-
     def _forget(self, run_id: str) -> None:
-        self._waiting.pop(run_id, None)
+        log = self._waiting.pop(run_id, None)
+        if log is not None:
+            self._bytes -= log.size
         if self._sessions:
             self._sessions = {session: waiting for session, waiting in self._sessions.items() if waiting != run_id}
-        self._bytes -= self._sizes.pop(run_id, 0)
 
     def _shrink(self) -> None:
         """Forget the least recently used, but none that somebody is driving."""
