@@ -133,7 +133,7 @@ class Session(Protocol):
     async def clear_session(self) -> None: ...
 
 
-class Lease(msgspec.Struct):
+class Lease(msgspec.Struct, gc=False):
     """The right to drive a run. A later epoch makes an earlier one void."""
 
     run_id: str
@@ -142,7 +142,7 @@ class Lease(msgspec.Struct):
     """On the monotonic clock: a driver that finds this in the past must not begin anything. Whoever renews moves it."""
 
 
-class StoredRun(msgspec.Struct, frozen=True):
+class StoredRun(msgspec.Struct, frozen=True, gc=False):
     """A run as its store knows it: its log, or, of a run that has ended, perhaps only an outline."""
 
     length: int

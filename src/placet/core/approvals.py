@@ -8,7 +8,7 @@ appended) stand side by side, and the last word counts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -19,9 +19,11 @@ from placet.ids import path_of
 
 ANY_AGENT = "*"
 """The agent of a grant that was made by hand, on a wrapper that belongs to no run."""
+_NO_USES: Mapping[str, int] = {}
+_NO_NAMES: Mapping[str, str] = {}
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One call that needed a decision: what was asked, and what was said."""
 
     call: str
@@ -117,11 +119,12 @@ class Ledger:
         self._open: dict[str, None] = {}
         """The calls that wait, as far as the log knows."""
         self._grants: tuple[GrantMade, ...] = ()
-        self._uses: dict[str, int] = {}
+        self._uses: Mapping[str, int] = _NO_USES
         self._past: dict[tuple[str, int], DecisionMade] = {}
         """Answers to earlier questions about calls that were asked about anew."""
-        self._tool_names: dict[str, str] = {}
-        """What the model calls a tool, by the tool's identity, where that is not the last part of it."""
+        self._tool_names: Mapping[str, str] = _NO_NAMES
+        """What the model calls a tool, by the tool's identity, where that is not the last part of it. Like the uses, it
+        is small: a new one takes its place when it changes, so copies can share it."""
         self._staged: dict[str, DecisionMade] = {}
         self._staged_grants: tuple[GrantMade, ...] = ()
 
@@ -132,9 +135,9 @@ class Ledger:
             twin._by_label = self._by_label.copy()
             twin._open = self._open.copy()
             twin._grants = self._grants
-            twin._uses = self._uses.copy()
+            twin._uses = self._uses
             twin._past = self._past.copy()
-            twin._tool_names = self._tool_names.copy()
+            twin._tool_names = self._tool_names
             if staged:
                 twin._staged = self._staged.copy()
                 twin._staged_grants = self._staged_grants
@@ -145,7 +148,7 @@ class Ledger:
     ) -> tuple[list[Entry], tuple[GrantMade, ...], dict[str, int], list[DecisionMade]]:
         """What the log has told, as plain values; what is only staged is not in it."""
         with self._lock:
-            return list(self._entries.values()), self._grants, self._uses.copy(), list(self._past.values())
+            return list(self._entries.values()), self._grants, {**self._uses}, list(self._past.values())
 
     @classmethod
     def of(
@@ -191,7 +194,7 @@ class Ledger:
             self._open.pop(decision.call, None)
             self._entries[decision.call] = msgspec.structs.replace(self._entries[decision.call], decision=decision)
             if decision.grant is not None:
-                self._uses[decision.grant] = self._uses.get(decision.grant, 0) + 1
+                self._uses = {**self._uses, decision.grant: self._uses.get(decision.grant, 0) + 1}
 
     def keep(self, entry: Entry) -> None:
         """A call that was asked about and decided, and that has ended: `ask`, `record` and `close` at once."""
@@ -200,7 +203,7 @@ class Ledger:
             self._staged.pop(entry.call, None)
             self._add(entry)
             if decision is not None and decision.grant is not None:
-                self._uses[decision.grant] = self._uses.get(decision.grant, 0) + 1
+                self._uses = {**self._uses, decision.grant: self._uses.get(decision.grant, 0) + 1}
 
     def reopen(self, call: str) -> None:
         """The decision about a call was revoked."""
@@ -268,7 +271,7 @@ class Ledger:
             self._by_label[key] = (*self._by_label.get(key, ()), entry.call)
         self._entries[entry.call] = entry
         if entry.name != name_of(entry.tool):
-            self._tool_names[entry.tool] = entry.name
+            self._tool_names = {**self._tool_names, entry.tool: entry.name}
 
     # -- reading ----------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from placet.events import (
 _WITHOUT_PAYLOAD: frozenset[type] = frozenset({RequestSent, CallsAllowed, CallsDeferred, CallsStarted, TurnLimitSet})
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(msgspec.Struct, frozen=True, gc=False):
     """One append: its text as it is stored, the chain's head after it, and what it says."""
 
     text: bytes

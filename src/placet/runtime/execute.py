@@ -232,7 +232,7 @@ async def _work(frame: Frame, job: Job) -> None:
         _send_the_queue_home(frame)
         frame.news.set()
     except BaseException as error:  # noqa: BLE001  # the drive raises it, once the siblings are done
-        frame.failures.append(error)
+        frame.failures += (error,)
         _send_the_queue_home(frame)
     finally:
         task = asyncio.current_task()

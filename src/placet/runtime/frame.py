@@ -31,7 +31,7 @@ from placet.tool import Tool
 V = TypeVar("V")
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(msgspec.Struct, frozen=True, gc=False):
     """A call that may run, with its tool and the arguments that run."""
 
     call: Call
@@ -42,6 +42,9 @@ class Job(msgspec.Struct, frozen=True):
 async def awaited(value: V | Awaitable[V]) -> V:
     """What user code gave, whether it was a coroutine function or not."""
     return await value if inspect.isawaitable(value) else value
+
+
+_NONE: Mapping[str, Any] = {}  # what most runs have none of is not made for each of them
 
 
 async def _not_yet(_frame: Frame) -> None:
@@ -108,7 +111,7 @@ class Frame:
         self.resend = resend
         """What a person said about a request that may or may not have been taken: send it again, or not."""
         self.session = session
-        self.error_handlers: Mapping[str, Any] = {}
+        self.error_handlers: Mapping[str, Any] = _NONE
         """Functions that answer in the place of an error, by its kind."""
         self.drive: Callable[[Frame], Awaitable[None]] = _not_yet
         """The loop itself, for runs nested in this one."""
@@ -124,7 +127,7 @@ class Frame:
         self.tasks: set[asyncio.Task[None]] = set()
         self.queue: deque[Job] = deque()
         """Calls that wait for a place."""
-        self.found_tools: dict[str, list[Tool]] = {}
+        self.found_tools: Mapping[str, list[Tool]] = _NONE
         """The tools of agents' servers, by the agent's address, as they were when this drive last looked."""
         self.is_stopping = False
         self.stop_after_turn = False
@@ -134,7 +137,7 @@ class Frame:
         """The drive stopped for that, and there is more to do."""
         self.news = asyncio.Event()
         """A body has ended, or somebody has decided something."""
-        self.failures: list[BaseException] = []
+        self.failures: tuple[BaseException, ...] = ()
         """Errors of bodies and hooks that end the drive, once the siblings are done."""
 
     def look_again(self) -> None:
@@ -145,10 +148,10 @@ class Frame:
         assert run is not None, "a frame is made for a run that is in the log"
         self.run: RunFold = run
         self.agent: Agent[Any] = self.graph.at(run.agent)
-        self.all_hooks: list[RunHooks[Any]] = [self.hooks] if self.hooks is not None else []
+        self.all_hooks: tuple[RunHooks[Any], ...] = (self.hooks,) if self.hooks is not None else ()
         """The run's hooks and those of the agent at work."""
         if self.agent.hooks is not None:
-            self.all_hooks.append(AsRunHooks(self.agent.hooks))
+            self.all_hooks += (AsRunHooks(self.agent.hooks),)
 
     @property
     def may_leave(self) -> bool:
@@ -176,7 +179,7 @@ class Frame:
         address, agent = self.run.agent, self.agent
         if agent.mcp_servers and (again or address not in self.found_tools):
             await self.journal.commit()  # a server may take its time: what happened is safe first
-            self.found_tools[address] = await find_tools(agent, self.context)
+            self.found_tools = {**self.found_tools, address: await find_tools(agent, self.context)}
 
     async def enabled_tools(self, *, look_again: bool = False) -> list[Tool]:
         agent = self.agent

@@ -96,7 +96,7 @@ _KINDS = {
 """What those options take that are not looked at elsewhere."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a caller of the Runner wants."""
 
     agent: Agent[Any]
@@ -352,7 +352,8 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
         check_declarations(graph, run)
     _check_session(order, run)
     frame = Frame(journal, ROOT, graph, wrapper, order.config, order.hooks, None, order.resend, by_hand, order.session)
-    frame.error_handlers = order.error_handlers or {}
+    if order.error_handlers:
+        frame.error_handlers = order.error_handlers
     frame.drive = drive_safely
     frame.should_leave = order.should_leave
     check_handoffs(frame)
