@@ -14,9 +14,9 @@
 
 The first command sets everything up in .dev/, and a later one only if requirements.lock, pyproject.toml or Python
 changed. Everything that is fetched is checked against the hashes in requirements.lock: uv (by pip), then, by uv, the
-libraries and the build backend that installs Placet itself, without a download of its own. The tests need a Chromium:
-the machine's own is taken, otherwise one is installed (by apt-get as root on Debian, elsewhere by Playwright). Linux
-and macOS.
+libraries and the build backend that installs Placet itself, without a download of its own. The tests need a Chromium
+and a PgBouncer: the machine's own are taken, otherwise they are installed by apt-get as root on Debian; elsewhere
+Playwright fetches a Chromium, and PgBouncer is for you to install. Linux and macOS.
 """
 
 # Annotations stay unevaluated so that a Python that is too old reaches the sentence that says so.
@@ -245,7 +245,7 @@ def set_up_mcp_servers() -> None:
         set_up_apart(DEV / "mcp-servers" / lock_file.stem, lock_file, f"the MCP server {lock_file.stem}")
 
 
-# --- a browser for the tests ----------------------------------------------------------------------------------------
+# --- programs of the system for the tests ---------------------------------------------------------------------------
 
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -273,18 +273,25 @@ def has_libatomic() -> bool:
     return not sys.platform.startswith("linux") or ctypes.util.find_library("atomic") is not None
 
 
-def set_up_browser() -> None:
-    """See to it that there is a Chromium for the tests: the machine's own, or one that is installed now."""
+def has_pgbouncer() -> bool:
+    """The tests of stores behind a pooler run a real one. Debian puts it where only root's path leads."""
+    return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin") is not None
+
+
+def set_up_system() -> None:
+    """See to it that there are a Chromium and a PgBouncer for the tests: the machine's own, or installed now."""
     has_browser = any(map(shutil.which, CHROMIUM_NAMES))
-    missing = [] if has_browser else ["chromium"]
-    missing += [] if has_libatomic() else ["libatomic1"]
-    if missing and is_debian_as_root():
-        say(f"setting up: {', '.join(missing)}")
-        apt_install(*missing)
+    missing = [] if has_libatomic() else ["libatomic1"]
+    missing += [] if has_pgbouncer() else ["pgbouncer"]
+    wanted = ([] if has_browser else ["chromium"]) + missing
+    if wanted and is_debian_as_root():
+        say(f"setting up: {', '.join(wanted)}")
+        apt_install(*wanted)
         return
-    if not has_libatomic():
+    if missing:
         raise Stop(
-            "libatomic is missing, which the browser tests need: install it (on Debian: apt install libatomic1)."
+            f"the tests need programs of the system that are missing: install {' and '.join(missing)} "
+            f"(on Debian: apt install {' '.join(missing)}; elsewhere the packages may have other names)."
         )
     if has_browser or in_venv("-c", FIND_PLAYWRIGHTS_OWN):
         return
@@ -343,7 +350,7 @@ def demo(arguments: list[str]) -> int:
 
 def test(arguments: list[str]) -> int:
     set_up_mcp_servers()
-    set_up_browser()
+    set_up_system()
     pytest = ["pytest", "-n", "2", *arguments]
     if arguments:
         return report(check({"pytest": pytest}))

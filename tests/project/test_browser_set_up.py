@@ -1,4 +1,5 @@
-"""The test command brings a browser along, or says what is missing: with stand-ins for apt-get and Python."""
+"""The test command brings a browser and a pooler along, or says what is missing: with stand-ins for apt-get and
+Python."""
 
 from __future__ import annotations
 
@@ -32,6 +33,7 @@ class Machine:
         monkeypatch.setenv("PATH", str(self.bin))
         monkeypatch.setattr(dev, "VENV", folder / "venv")
         monkeypatch.setattr(dev, "has_libatomic", lambda: True)
+        monkeypatch.setattr(dev, "has_pgbouncer", lambda: True)
         (folder / "venv" / "bin").mkdir(parents=True)
         self.program("python", 'test "$1" != -c', folder / "venv" / "bin")
 
@@ -59,7 +61,7 @@ def test_the_chromium_of_the_machine_is_taken(machine: Machine, monkeypatch: pyt
     machine.program("apt-get")
     be(monkeypatch, machine.dev, 0)
 
-    machine.dev.set_up_browser()
+    machine.dev.set_up_system()
 
     assert machine.called() == []
 
@@ -69,7 +71,7 @@ def test_root_on_a_bare_debian_gets_one_from_apt(machine: Machine, monkeypatch: 
     monkeypatch.setattr(machine.dev, "has_libatomic", lambda: False)
     be(monkeypatch, machine.dev, 0)
 
-    machine.dev.set_up_browser()
+    machine.dev.set_up_system()
 
     assert machine.called() == [
         "apt-get update --quiet",
@@ -80,7 +82,7 @@ def test_root_on_a_bare_debian_gets_one_from_apt(machine: Machine, monkeypatch: 
 def test_elsewhere_playwright_fetches_one(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     be(monkeypatch, machine.dev, 1000)
 
-    machine.dev.set_up_browser()
+    machine.dev.set_up_system()
 
     assert machine.called() == ["python -m playwright install chromium"]
 
@@ -92,8 +94,22 @@ def test_what_cannot_be_installed_is_a_failure_in_words_and_never_a_skipped_test
     be(monkeypatch, machine.dev, 1000)
 
     with pytest.raises(machine.dev.Stop, match="there is no Chromium for the browser tests"):
-        machine.dev.set_up_browser()
+        machine.dev.set_up_system()
 
     monkeypatch.setattr(machine.dev, "has_libatomic", lambda: False)
     with pytest.raises(machine.dev.Stop, match="apt install libatomic1"):
-        machine.dev.set_up_browser()
+        machine.dev.set_up_system()
+
+
+def test_a_pgbouncer_comes_from_apt_or_is_asked_for(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.program("chromium")
+    monkeypatch.setattr(machine.dev, "has_pgbouncer", lambda: False)
+    be(monkeypatch, machine.dev, 1000)
+    with pytest.raises(machine.dev.Stop, match="apt install pgbouncer"):
+        machine.dev.set_up_system()
+
+    machine.program("apt-get")
+    be(monkeypatch, machine.dev, 0)
+    machine.dev.set_up_system()
+
+    assert machine.called()[-1] == "apt-get install --yes --quiet --no-install-recommends pgbouncer"

@@ -10,12 +10,14 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from placet.agent import Agent
 from placet.cli.exit_codes import WrongUsage
+from placet.cli.terminal import complain
 from placet.errors import UserError
 from placet.ports import DeskStore
 from placet.stores.opening import open_store
@@ -57,6 +59,19 @@ def store_of(options: argparse.Namespace) -> DeskStore:
 def refuse_if_missing(url: str) -> None:
     if url.startswith("sqlite:///") and not Path(unquote(url.removeprefix("sqlite:///"))).exists():
         raise WrongUsage(f"there is no store {url}: check its address. «placet serve» and «placet run» make one.")
+
+
+def say_if_pooled(store: DeskStore) -> None:
+    """At the start of what goes on for long: why others' news may take a moment."""
+    if find_spec("psycopg") is None:
+        return
+    from placet.stores.postgres import PostgresStore
+
+    if isinstance(store, PostgresStore) and store.is_pooled:
+        complain(
+            "A pooler stands before PostgreSQL. One cannot listen through it, so news from other processes is looked "
+            "for four times a second."
+        )
 
 
 def this_user() -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from placet.agent import Agent
 from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed, WrongUsage
+from placet.cli.loading import say_if_pooled
 from placet.cli.terminal import complain
 from placet.desk.access.people import Scope
 from placet.desk.desk import Desk
@@ -87,6 +88,7 @@ async def serve_until_stopped(
     ) as desk:
         app = create_app(desk, settings)
         await desk.store.latest_sequence()  # a store that cannot be used says so before anybody connects
+        say_if_pooled(desk.store)
         server = new_server(
             app,
             trusted_proxies=given.trusted_proxies,

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from placet.cli.exit_codes import OK, WrongUsage
-from placet.cli.loading import add_store, agents_of, object_of
+from placet.cli.loading import add_store, agents_of, object_of, say_if_pooled
 from placet.fleet.driving import MAX_TAKEOVERS
 from placet.run_config import RunConfig
 from placet.stores.leases import DEFAULT_TTL
@@ -109,6 +109,7 @@ async def _run(options: argparse.Namespace) -> int:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(store)
         await migrate(store)  # what is wrong with the database is said here, and not in a log
+        say_if_pooled(store)
         worker.stop_by_signals()
         stack.push_async_callback(_say_goodbye)
         if options.metrics_port is not None:

@@ -23,7 +23,7 @@ def open_store(
 ) -> SQLiteStore | PostgresStore:
     """The store behind a URL, not yet connected: the first use does that, or `async with`.
 
-    `listen=False`: for PostgreSQL behind a pooler that forbids listening.
+    `listen=False`: for PostgreSQL behind a pooler that cannot be told from the server; PgBouncer is found out.
     """
     if not isinstance(url, str):
         raise UserError(f"A store is named by the text of a URL, not by a {type(url).__name__}. There are: {_KNOWN}.")

@@ -43,11 +43,12 @@ from placet.stores.leases import DEFAULT_TTL, LeaseBook
 from placet.stores.news import Bell
 from placet.stores.operators import placed, whole_log
 from placet.stores.ownership import driven_by, new_owner, pause_after_giving_up, taken_over
-from placet.stores.postgres_connections import SQL, TEXTS, Connection, Connections, connect, connection_options
+from placet.stores.postgres_connections import SQL, TEXTS, Connection, Connections, connect, is_pooled
 from placet.stores.postgres_deleting import delete, purge
 from placet.stores.postgres_erasing import erase
 from placet.stores.postgres_operators import audited, write_grants
 from placet.stores.postgres_records import PostgresRecords
+from placet.stores.postgres_renewals import Renewals
 from placet.stores.queries import Migration
 from placet.stores.rows import (
     LAST,
@@ -68,6 +69,8 @@ logger = logging.getLogger("placet.stores")
 
 LOOK_SECONDS = 1.0
 """How often to look for news although nobody rang: a ring may be lost with its process."""
+POLL_SECONDS = 0.25
+"""How often to look where nobody can listen, behind a pooler: other processes' rings are not heard there."""
 SETTLE_SECONDS = 0.02
 """How often to look when something was written that is not settled yet."""
 RING_SECONDS = 0.02
@@ -92,7 +95,7 @@ class PostgresStore(PostgresRecords):
     ) -> None:
         """`patience`: how many seconds to wait for a database that is away. `clock`: whose monotonic time the leases
         are measured in. `listen=False`: look for news once in a while instead of listening for it, and keep nothing in
-        a session, for poolers that give each transaction another connection."""
+        a session, for poolers that give each transaction another connection. (One that shows is found out anyway.)"""
         self._url = url
         self._ttl = lease_ttl
         self._patience = patience
@@ -172,8 +175,14 @@ class PostgresStore(PostgresRecords):
         return self._url
 
     @property
+    def is_pooled(self) -> bool:
+        """Whether a pooler stands before the server. It is known after the first use."""
+        return self._opened is not None and self._opened.connections.is_pooled
+
+    @property
     def listens(self) -> bool:
-        return self._listens
+        """Whether connections are sessions of the server, in which one can listen."""
+        return self._listens and not self.is_pooled
 
     async def _row(self, name: str, given: Mapping[str, object]) -> Row | None:
         rows = await self._rows(name, given)
@@ -373,7 +382,8 @@ class PostgresStore(PostgresRecords):
             if is_settled or left <= 0:
                 rung.cancel()
                 return bool(is_settled)
-            await asyncio.wait([rung], timeout=min(left, SETTLE_SECONDS if is_written else LOOK_SECONDS))
+            pause = SETTLE_SECONDS if is_written else LOOK_SECONDS if self.listens else POLL_SECONDS
+            await asyncio.wait([rung], timeout=min(left, pause))
             rung.cancel()
 
     # -- forgetting -------------------------------------------------------------------------------------------------
@@ -419,7 +429,7 @@ class _Opened:
         self.loop = loop
         self.connections = connections
         self.bell = Bell()
-        self.book = LeaseBook(lambda: _Renewals(url, in_session=listens), ttl, clock)
+        self.book = LeaseBook(lambda: Renewals(url, in_session=listens), ttl, clock)
         self._url = url
         self._listens = listens
         self._listener: asyncio.Task[None] | None = None
@@ -465,6 +475,8 @@ class _Opened:
             with suppress(psycopg.Error, StoreError):
                 db = await connect(self._url)
                 try:
+                    if await is_pooled(db):
+                        return  # a ring would reach whoever has that connection then; whoever waits looks by itself
                     await db.execute(b"LISTEN placet_news")
                     self.bell.ring()
                     async for _ in db.notifies():
@@ -493,32 +505,6 @@ class _Opened:
 
 async def _announce(db: Connection, _tried: bool) -> None:
     await db.execute(SQL["announce"])
-
-
-class _Renewals:
-    """Leases are renewed in a thread, on a connection of its own."""
-
-    def __init__(self, url: str, *, in_session: bool) -> None:
-        self._db = psycopg.connect(url, autocommit=True, **connection_options(url))
-        if in_session:  # a server that goes down takes no driver with it, but time
-            self._db.execute(b"SET synchronous_commit = off")
-        else:
-            self._db.prepare_threshold = None
-
-    def renew(self, held: Sequence[Lease], ttl: float) -> Sequence[bool]:
-        rows = self._db.execute(SQL["renew_leases"], _ids(held) | {"ttl": ttl}).fetchall()
-        still_ours = {(run_id, epoch) for run_id, epoch in rows}
-        return [(lease.run_id, lease.epoch) in still_ours for lease in held]
-
-    def expire(self, gone: Sequence[Lease]) -> None:
-        self._db.execute(SQL["expire_leases"], _ids(gone))
-
-    def close(self) -> None:
-        self._db.close()
-
-
-def _ids(leases: Sequence[Lease]) -> dict[str, Any]:  # Any: parameters of a statement
-    return {"ids": [lease.run_id for lease in leases], "epochs": [lease.epoch for lease in leases]}
 
 
 def _parameters(append: Append) -> dict[str, Any]:  # Any: parameters of a statement

@@ -1,11 +1,16 @@
 """Connections to PostgreSQL: a small pool, patience with a database that is away for a while, and migrations.
 
 A connection that broke is thrown away and the work is tried again on a new one; so work must bear being done twice.
+
+Behind a pooler that gives each transaction another connection (PgBouncer in transaction mode) nothing may be kept in a
+session: a statement that was prepared in one would be executed in another, where its name means something else. Such a
+pooler is found out at every connection, so nobody has to say that there is one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +23,8 @@ from psycopg.conninfo import conninfo_to_dict
 from placet.errors import StoreError
 from placet.stores.cancelling import Cancellations
 from placet.stores.queries import Migration, check_code, migrations, statements
+
+logger = logging.getLogger("placet.stores")
 
 V = TypeVar("V")
 Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]  # Any: what the columns hold
@@ -51,6 +58,8 @@ class Connections:
         self._migrating = asyncio.Lock()
         self._is_migrated = False
         self._is_closed = False
+        self.is_pooled = False
+        """Somebody stands between us and the server, as the connections so far have shown."""
 
     async def do(self, work: Work[V]) -> V:
         """Have work done, again if the connection breaks; StoreError when the patience is over."""
@@ -104,9 +113,11 @@ class Connections:
 
     async def _connect(self) -> Connection:
         db = await connect(self._url)
-        if not self._in_sessions:
-            db.prepare_threshold = None
         try:
+            if await is_pooled(db):
+                self._note_pooler()
+            if not self._in_sessions or self.is_pooled:
+                db.prepare_threshold = None
             async with self._migrating:
                 if not self._is_migrated:
                     await self._migrate(db)
@@ -115,6 +126,11 @@ class Connections:
             await _drop(db)
             raise
         return db
+
+    def _note_pooler(self) -> None:
+        if not self.is_pooled:
+            self.is_pooled = True
+            logger.info("pooler found", extra={"action": "pooler_found"})
 
     async def _migrate(self, db: Connection) -> None:
         if not await self._is_current(db):
@@ -147,6 +163,12 @@ async def connect(url: str) -> Connection:
         return await AsyncConnection.connect(url, autocommit=True, **connection_options(url))
     except psycopg.ProgrammingError as error:
         raise StoreError(f"This is not a URL that PostgreSQL understands: {error}".strip()) from error
+
+
+async def is_pooled(db: Connection) -> bool:
+    """Whether a pooler answers: it gives its clients numbers of its own instead of the number of a server's process."""
+    row = await (await db.execute(SQL["backend"], prepare=False)).fetchone()
+    return row is None or row[0] != db.info.backend_pid
 
 
 _DEFAULTS: dict[str, int] = {
@@ -185,7 +207,15 @@ async def _drop(db: Connection) -> None:
 
 _PASSING = ("08", "57P01", "57P02", "57P03", "53300", "40001", "40P01")
 """Connection lost, server going down, down or starting, too many connections, chosen as the victim of a conflict."""
-_LASTING = ("authentication failed", "does not exist", "no pg_hba.conf entry", "permission denied")
+_LASTING = (
+    "authentication failed",
+    "does not exist",
+    "no pg_hba.conf entry",
+    "permission denied",
+    "no such database",  # these three are a pooler's
+    "no such user",
+    "unsupported startup parameter",
+)
 
 
 def _may_pass(error: psycopg.Error) -> bool:

@@ -1,6 +1,10 @@
 -- The statements of the PostgreSQL store. Each has a name and a sentence; migrations/ says what the columns mean and
 -- holds the functions that write.
 
+-- name: backend
+-- The process of the server that answers.
+SELECT pg_backend_pid();
+
 -- name: has_schema
 -- Whether there is anything of ours in this database.
 SELECT to_regclass('placet_schema') IS NOT NULL;
