@@ -18,13 +18,13 @@ import psycopg
 
 from bench.systems.report import Report, options_of
 from placet import Agent, ModelResponse, Usage, function_tool
-from placet import events as e
-from placet.codec import JsonObject
 from placet.core.fold import fold
 from placet.core.log import Log, read_line
 from placet.core.state import RunFold
 from placet.desk import Desk
-from placet.ids import mint
+from placet.facts import events as e
+from placet.facts.codec import JsonObject
+from placet.facts.ids import mint
 from placet.ports import DeskStore, ModelRequest, RequestQuery, StreamPart
 from placet.stores import sqlite_writes
 from placet.stores.postgres import PostgresStore, _parameters

@@ -5,11 +5,50 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from placet.agent import Agent, AgentTool, FunctionToolResult, MCPConfig, StopAtTools, ToolsToFinalOutputResult
-from placet.context import RunContextWrapper, ToolContext
 from placet.core.approvals import ApprovalRecord
-from placet.decisions import Grant
-from placet.errors import (
+from placet.declare.agent import Agent, AgentTool, FunctionToolResult, MCPConfig, StopAtTools, ToolsToFinalOutputResult
+from placet.declare.context import RunContextWrapper, ToolContext
+from placet.declare.decisions import Grant
+from placet.declare.guardrail import (
+    GuardrailFunctionOutput,
+    GuardrailResult,
+    InputGuardrail,
+    OutputGuardrail,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailData,
+    input_guardrail,
+    output_guardrail,
+    tool_input_guardrail,
+    tool_output_guardrail,
+)
+from placet.declare.handoff import Handoff, HandoffInputData, handoff
+from placet.declare.hosted_tools import (
+    CodeInterpreterTool,
+    FileSearchTool,
+    HostedMCPTool,
+    HostedTool,
+    ImageGenerationTool,
+    MCPToolApprovalFunction,
+    MCPToolApprovalFunctionResult,
+    MCPToolApprovalRequest,
+    WebSearchTool,
+)
+from placet.declare.lifecycle import AgentHooks, RunHooks
+from placet.declare.run_config import CallModelData, Limits, ModelInputData, RunConfig, ToolErrorFormatterArgs
+from placet.declare.tool import (
+    CannotTell,
+    DidNotHappen,
+    Failed,
+    FunctionTool,
+    Happened,
+    NeedsInput,
+    Tool,
+    function_tool,
+)
+from placet.facts.errors import (
     AccessDenied,
     DeliveryUnknown,
     GuardrailTripped,
@@ -39,35 +78,8 @@ from placet.errors import (
     ToolTimeoutError,
     UserError,
 )
-from placet.events import Usage
-from placet.guardrail import (
-    GuardrailFunctionOutput,
-    GuardrailResult,
-    InputGuardrail,
-    OutputGuardrail,
-    ToolGuardrailFunctionOutput,
-    ToolInputGuardrail,
-    ToolInputGuardrailData,
-    ToolOutputGuardrail,
-    ToolOutputGuardrailData,
-    input_guardrail,
-    output_guardrail,
-    tool_input_guardrail,
-    tool_output_guardrail,
-)
-from placet.handoff import Handoff, HandoffInputData, handoff
-from placet.hosted_tools import (
-    CodeInterpreterTool,
-    FileSearchTool,
-    HostedMCPTool,
-    HostedTool,
-    ImageGenerationTool,
-    MCPToolApprovalFunction,
-    MCPToolApprovalFunctionResult,
-    MCPToolApprovalRequest,
-    WebSearchTool,
-)
-from placet.items import (
+from placet.facts.events import Usage
+from placet.facts.items import (
     HandoffCallItem,
     HandoffOutputItem,
     MCPApprovalRequestItem,
@@ -81,26 +93,25 @@ from placet.items import (
     ToolCallItem,
     ToolCallOutputItem,
 )
-from placet.lifecycle import AgentHooks, RunHooks
-from placet.model_settings import ModelRetryBackoffSettings, ModelRetrySettings, ModelSettings
+from placet.facts.model_settings import ModelRetryBackoffSettings, ModelRetrySettings, ModelSettings
 from placet.ports import Model, ModelRequest, RawEvent, Reconciled, Session, Store, Toolset, ToolSpec
-from placet.run_config import CallModelData, Limits, ModelInputData, RunConfig, ToolErrorFormatterArgs
-from placet.run_state import RunState
 from placet.runtime.defaults import default_store, set_default_store, set_model_names
 from placet.runtime.error_handlers import RunErrorData, RunErrorHandlerInput, RunErrorHandlerResult, RunErrorHandlers
 from placet.runtime.result import RunResult, RunResultStreaming
 from placet.runtime.runner import Runner
 from placet.runtime.stream import AgentUpdatedStreamEvent, RawResponsesStreamEvent, RunItemStreamEvent, StreamEvent
-from placet.secrets import Secret
 from placet.sessions.memory import InMemorySession
+from placet.states.run_state import RunState
+from placet.states.secrets import Secret
 from placet.stores.memory import MemoryStore
-from placet.tool import CannotTell, DidNotHappen, Failed, FunctionTool, Happened, NeedsInput, Tool, function_tool
 
 if TYPE_CHECKING:
+    from placet.desk import Desk
     from placet.models import AnthropicModel, OpenAIChatCompletionsModel, OpenAIResponsesModel
     from placet.sessions.openai_conversations import OpenAIConversationsSession
     from placet.sessions.sqlite import SQLiteSession
-    from placet.tracker import OpenAIServerConversationTracker
+    from placet.states.tracker import OpenAIServerConversationTracker
+    from placet.stores.opening import open_store
 
 __version__ = "0.1.0"
 
@@ -118,11 +129,13 @@ set_model_names(_model_named)
 
 _LOADED_WHEN_USED = {
     "AnthropicModel": "placet.models",
+    "Desk": "placet.desk",
     "OpenAIChatCompletionsModel": "placet.models",
     "OpenAIConversationsSession": "placet.sessions.openai_conversations",
     "OpenAIResponsesModel": "placet.models",
-    "OpenAIServerConversationTracker": "placet.tracker",
+    "OpenAIServerConversationTracker": "placet.states.tracker",
     "SQLiteSession": "placet.sessions.sqlite",
+    "open_store": "placet.stores.opening",
 }
 """What needs a database driver or an SDK, or what few programs use: where it lives."""
 
@@ -145,6 +158,7 @@ __all__ = [
     "CannotTell",
     "CodeInterpreterTool",
     "DeliveryUnknown",
+    "Desk",
     "DidNotHappen",
     "Failed",
     "FileSearchTool",
@@ -255,6 +269,7 @@ __all__ = [
     "function_tool",
     "handoff",
     "input_guardrail",
+    "open_store",
     "output_guardrail",
     "set_default_store",
     "tool_input_guardrail",

@@ -12,13 +12,13 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from placet.codec import Json, JsonObject
 from placet.core.index import RequestRow, RequestStatus, RunStatus
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
-from placet.events import AnyFact, GrantMade, HoldKind
-from placet.items import ModelResponse, Named
-from placet.model_settings import ModelSettings
+from placet.facts.codec import Json, JsonObject
+from placet.facts.events import AnyFact, GrantMade, HoldKind
+from placet.facts.items import ModelResponse, Named
+from placet.facts.model_settings import ModelSettings
 
 V = TypeVar("V")
 ToolT_co = TypeVar("ToolT_co", covariant=True)

@@ -8,7 +8,7 @@ import pytest
 
 from placet import MemoryStore, RunConfig, function_tool
 from placet.core.fold import fold
-from placet.events import CallEnded, DecisionMade
+from placet.facts.events import CallEnded, DecisionMade
 from placet.runtime.journal import fold_log
 from tests.agents.scenes import SECONDS, Traces, ask, call, done, go, scripted
 

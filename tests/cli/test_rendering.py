@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from placet import Agent, ToolApprovalItem
-from placet import events as e
 from placet.cli.cards import Card, render_card
 from placet.cli.show import request_lines
 from placet.cli.story import story_of
 from placet.cli.tables import Cell, table
 from placet.cli.terminal import PLAIN, Terminal, clipped, shown, width_of, wrap
 from placet.cli.timeline import render_story
+from placet.facts import events as e
 from placet.testing import assistant_message, function_call
 
 AGENT = Agent(name="Support")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from placet import Agent, FunctionTool, ModelResponse, ToolContext, Usage, function_tool
-from placet.codec import JsonObject
 from placet.core.log import read_line
 from placet.desk import Desk, DeskRequest, DeskRun
-from placet.events import CallEnded
+from placet.facts.codec import JsonObject
+from placet.facts.events import CallEnded
 from placet.ports import ModelRequest, StreamPart
 from placet.testing import assistant_message, function_call
 

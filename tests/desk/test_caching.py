@@ -12,9 +12,9 @@ import pytest
 
 from placet import Agent, ModelResponse, ToolContext, Usage, function_tool
 from placet.desk import Desk
-from placet.fleet.audit import verify
 from placet.ports import DeskStore, ModelRequest, StoredRun
 from placet.runtime.journal import fold_log, load_recent
+from placet.service.audit import verify
 from placet.stores import caching
 from placet.stores.opening import open_store
 from placet.testing import assistant_message, function_call

@@ -11,7 +11,7 @@ import pytest
 from placet import Agent, Grant, NotPending, RunFinished, StaleApproval, UserError
 from placet.desk import Desk
 from placet.desk.desk import RunEvent
-from placet.events import CallHeld, RunEnded, RunStarted
+from placet.facts.events import CallHeld, RunEnded, RunStarted
 from placet.stores.opening import open_store
 from placet.testing import ScriptedModel, assistant_message
 from placet.testing.desk_contracts import Story

@@ -14,9 +14,9 @@ from placet import Agent, Grant, UserError, function_tool
 from placet.core.fold import fold
 from placet.core.log import Log
 from placet.desk import Desk
-from placet.fleet.audit import Head, Verdict, head_at, heads, parse_heads, verify
-from placet.fleet.doctor import Finding, examine
-from placet.fleet.records import records, records_in_time
+from placet.service.audit import Head, Verdict, head_at, heads, parse_heads, verify
+from placet.service.doctor import Finding, examine
+from placet.service.records import records, records_in_time
 from placet.stores.sqlite import SQLiteStore
 from placet.testing.stories import Story
 from tests.desk.scenes import PATIENCE, Planned, Witness, paused, refunds, support

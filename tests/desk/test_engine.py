@@ -13,9 +13,9 @@ import pytest
 from placet import Agent, Secret, StoreError, ToolContext, UserError, function_tool
 from placet.clock import SYSTEM_CLOCK
 from placet.desk import Desk
-from placet.fleet import embedded
-from placet.fleet.embedded import EmbeddedEngine
 from placet.ports import Hold, Lease
+from placet.service import embedded
+from placet.service.embedded import EmbeddedEngine
 from placet.stores.sqlite import SQLiteStore
 from placet.testing import function_call
 from tests.desk.scenes import PATIENCE, Planned, Witness, outputs, paused, refunds, support

@@ -14,8 +14,8 @@ from placet import RunFinished, Runner, RunState, UserError
 from placet.cli.story import story_of
 from placet.core.log import read_lines
 from placet.desk import Desk
-from placet.fleet.audit import Head, heads, verify
-from placet.fleet.records import records
+from placet.service.audit import Head, heads, verify
+from placet.service.records import records
 from placet.stores.opening import open_store
 from tests.desk.scenes import PATIENCE, Witness, paused, refunds, support
 

@@ -16,13 +16,13 @@ import psycopg
 import pytest
 
 from placet import Agent, StoreError, UserError, function_tool
-from placet.codec import JsonObject
 from placet.core.log import read_lines
 from placet.desk import Desk
-from placet.events import RunStopped
-from placet.fleet import embedded
-from placet.fleet.driving import MAX_TAKEOVERS
+from placet.facts.codec import JsonObject
+from placet.facts.events import RunStopped
 from placet.ports import Hold, ModelRequest
+from placet.service import embedded
+from placet.service.driving import MAX_TAKEOVERS
 from placet.stores.memory import MemoryStore
 from placet.stores.opening import open_store
 from placet.stores.sqlite import SQLiteStore

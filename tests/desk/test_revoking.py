@@ -11,7 +11,7 @@ import pytest
 from placet import Agent, NotPending, RunFinished, Runner, RunState, StaleApproval
 from placet.core.log import read_lines
 from placet.desk import Desk
-from placet.events import AnyFact, DecisionRevoked
+from placet.facts.events import AnyFact, DecisionRevoked
 from tests.desk.scenes import PATIENCE, Planned, Witness, paused, refunds, support
 from tests.desk.test_desk import office
 

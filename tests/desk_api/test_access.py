@@ -14,7 +14,7 @@ from placet.desk.access.secrets import hash_password, is_password
 from placet.desk.api.v1 import OPERATIONS
 from placet.desk.server import check_bind
 from placet.desk.web.settings import WebSettings, is_loopback
-from placet.errors import AccessDenied, UserError
+from placet.facts.errors import AccessDenied, UserError
 from placet.stores.sqlite import SQLiteStore
 from placet.testing import ManualClock
 from tests.desk_api.scenes import at, decide, problem, two_refunds

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from placet.desk.api.v1 import openapi
 from placet.desk.app import create_app
 from placet.desk.desk import Desk
-from placet.errors import StoreError
+from placet.facts.errors import StoreError
 from tests.desk_api.scenes import decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk, running_desk
 

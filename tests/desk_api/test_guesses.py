@@ -10,7 +10,7 @@ import pytest
 
 from placet.desk.access.accounts import Accounts
 from placet.desk.access.secrets import new_secret
-from placet.errors import PlacetError
+from placet.facts.errors import PlacetError
 from placet.stores.opening import open_store
 from placet.stores.sqlite import SQLiteStore
 from tests.support.desk_server import PASSWORD

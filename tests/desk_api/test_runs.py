@@ -7,8 +7,8 @@ import asyncio
 import msgspec
 
 from placet.desk.api import idempotency
-from placet.fleet.records import records
 from placet.ports import OPERATORS, Record
+from placet.service.records import records
 from tests.desk_api.scenes import at, decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk
 

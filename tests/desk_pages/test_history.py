@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from placet import events as e
-from placet.codec import JsonObject
 from placet.desk.pages.history import Teller, lead_up, note_of, output_text
 from placet.desk.pages.picture import MAX_ROWS, draw
+from placet.facts import events as e
+from placet.facts.codec import JsonObject
 from placet.testing import assistant_message, function_call
 
 USAGE = e.Usage(1)

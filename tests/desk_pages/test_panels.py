@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from placet import function_tool
+from placet.declare.tool import FunctionTool
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import argument_table
 from placet.desk.pages.asking import Form
 from placet.desk.pages.cards import Card
 from placet.desk.pages.panels import Values, always_of, panel_of, read_edit, scope_sentences
 from placet.desk.web.deciding import Always, call_of
-from placet.tool import FunctionTool
 
 
 @function_tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import placet
-from placet import errors
+from placet.facts import errors
 from tests.docs.pages import DOCS, prose_of
 
 _ROW = re.compile(r"^\| `(?P<name>\w+)` \| `(?P<code>\w+)` \| (?:`(?P<parent>\w+)`|—) \|", re.MULTILINE)

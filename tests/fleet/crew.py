@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from placet import Agent, DidNotHappen, Happened, ModelResponse, RunContextWrapper, ToolContext, Usage, function_tool
-from placet.codec import JsonObject
-from placet.items import text_of
+from placet.facts.codec import JsonObject
+from placet.facts.items import text_of
 from placet.ports import ModelRequest, StreamPart
 from placet.testing import assistant_message, function_call
 from tests.desk.scenes import Witness

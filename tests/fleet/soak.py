@@ -32,7 +32,7 @@ import psycopg
 from placet import PlacetError, StoreError
 from placet.core.log import read_line
 from placet.desk import Desk, DeskRequest
-from placet.events import CallEnded, CallInDoubt, CallsStarted, DecisionMade, PlainFact, Verdict
+from placet.facts.events import CallEnded, CallInDoubt, CallsStarted, DecisionMade, PlainFact, Verdict
 from placet.stores.postgres import PostgresStore
 from tests.desk.scenes import Witness
 from tests.fleet.crew import WITNESS, agents, happened

@@ -12,9 +12,9 @@ import pytest
 from procrastinate import App
 
 from placet.clock import SYSTEM_CLOCK
-from placet.fleet.embedded import EmbeddedEngine
 from placet.fleet.procrastinate_engine import ProcrastinateEngine
 from placet.ports import Engine
+from placet.service.embedded import EmbeddedEngine
 from placet.stores.postgres import PostgresStore
 from placet.stores.sqlite import SQLiteStore
 from placet.testing import EngineContract

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from placet.declare.run_config import RunConfig
 from placet.desk import Desk
-from placet.fleet.driving import Contexts, RunDriver
-from placet.run_config import RunConfig
+from placet.service.driving import Contexts, RunDriver
 from placet.stores.sqlite import SQLiteStore
 from tests.desk.scenes import Witness, support
 from tests.fleet.scenes import sooner_or_later

@@ -16,8 +16,8 @@ import pytest
 from placet.cli.terminal import PLAIN, PRETTY, Terminal
 from placet.cli.top_view import duration, picture
 from placet.desk import Desk
+from placet.fleet.figures import FleetNumbers, WorkerNumbers, fleet_numbers
 from placet.fleet.metrics import metrics_server, metrics_text
-from placet.fleet.numbers import FleetNumbers, WorkerNumbers, fleet_numbers
 from placet.ports import OldestRequest, StoreNumbers
 from placet.stores.opening import open_store
 from placet.testing.desk_contracts import Driver

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from placet.errors import StoreError
+from placet.facts.errors import StoreError
 from placet.fleet import schema
 from placet.fleet.schema import migrate
 from placet.stores.postgres import PostgresStore

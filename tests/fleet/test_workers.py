@@ -15,7 +15,7 @@ import pytest
 
 from placet import Agent, FunctionTool, ToolContext, UserError, function_tool
 from placet.cli.main import main
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 from placet.fleet.code import code_digest
 from placet.fleet.worker import Worker
 from placet.fleet.workers import list_workers

@@ -29,7 +29,7 @@ from placet import (
     ToolError,
 )
 from placet.core.log import read_line
-from placet.events import RunStopped
+from placet.facts.events import RunStopped
 from placet.testing import ManualClock
 from tests.generated.provider import CONVERSATION, RESPONSE_BEFORE, StrictProvider
 from tests.generated.script import Leg, Script, Way, Word

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from placet import Agent, FunctionTool, Grant, Model, RunContextWrapper, function_tool
-from placet.tool import Recovery
+from placet.declare.tool import Recovery
 from tests.generated.script import Always, CallPlan, Script, Word, arguments_of
 
 Place = tuple[int, int]

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from placet import Agent, DidNotHappen, Happened, ModelResponse, PlacetError, ToolContext, Usage, function_tool
-from placet.codec import JsonObject
 from placet.desk import Desk, DeskRequest
+from placet.facts.codec import JsonObject
 from placet.ports import ModelRequest, StreamPart
 from placet.testing import assistant_message, function_call
 from tests.desk.scenes import Witness

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from placet import RunConfig, StoreError
 from placet.desk import Desk
-from placet.fleet.driving import Contexts, RunDriver
+from placet.service.driving import Contexts, RunDriver
 from placet.stores.opening import open_store
 from tests.desk.scenes import Witness
 from tests.kills.crew import lead, review

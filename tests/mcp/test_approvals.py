@@ -10,8 +10,8 @@ from mcp.server import MCPServer as SdkServer
 from placet import Agent, Runner, RunState, StaleApproval, ToolContext, UserError, function_tool
 from placet.core.approvals import ApprovalRecord
 from placet.desk import Desk
-from placet.fleet.doctor import examine
 from placet.mcp import MCPServerInProcess, MCPServerStdio, create_static_tool_filter
+from placet.service.doctor import examine
 from placet.stores.opening import open_store
 from placet.testing import ScriptedModel
 from tests.mcp.scenes import DONE, Effects, agent_with, call, outputs, own_shop, run_program, stdio_shop

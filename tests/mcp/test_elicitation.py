@@ -9,8 +9,8 @@ from mcp.types import ElicitResult
 
 from placet import Agent, Runner, RunState, StaleApproval, UserError
 from placet.core.approvals import ApprovalRecord
+from placet.declare.run_config import RunConfig
 from placet.desk import Desk
-from placet.run_config import RunConfig
 from placet.testing import ManualClock, ScriptedModel
 from tests.mcp.scenes import DONE, Effects, agent_with, call, outputs, own_shop, running, stdio_shop
 

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from placet import DeliveryUnknown, MemoryStore, RequestNotTaken, RunConfig, RunState
-from placet.run_config import ModelInputData
+from placet.declare.run_config import ModelInputData
 from placet.testing import Crash, CrashingStore, ModelStep, assistant_message
 from tests.promises.scenes import (
     AUTO,

@@ -21,7 +21,7 @@ from placet import (
     function_tool,
 )
 from placet.core.log import Log
-from placet.errors import PositionConflict
+from placet.facts.errors import PositionConflict
 from placet.testing import Crash, CrashingStore, function_call
 from tests.promises.scenes import (
     DONE,

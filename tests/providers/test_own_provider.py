@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 from placet.ports import Model
 from placet.testing import ModelContract
 from tests.docs.pages import DOCS, blocks_of

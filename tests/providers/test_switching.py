@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placet import Agent, Runner, UserError
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 from placet.models import AnthropicModel, OpenAIChatCompletionsModel
 from placet.models.anthropic_messages_response import as_items as items_of_anthropic
 from placet.models.openai_chat_response import as_items as items_of_chat

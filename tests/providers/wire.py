@@ -9,7 +9,7 @@ from typing import Any
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
-from placet.items import ModelResponse
+from placet.facts.items import ModelResponse
 from placet.models import AnthropicModel, OpenAIChatCompletionsModel
 from placet.ports import Model, ModelRequest
 from placet.testing.provider import FakeProvider

@@ -22,7 +22,7 @@ import pytest
 
 from placet import Agent, RunContextWrapper, Runner, RunState, ToolApprovalItem, ToolContext, function_tool
 from placet.core.approvals import Entry, Ledger
-from placet.events import DecisionMade
+from placet.facts.events import DecisionMade
 from placet.testing import function_call
 from tests.promises.scenes import DONE, SECONDS, cleanup, drive, reloaded, scene
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from placet import Agent, PlacetError, RunConfig, Runner, SQLiteSession
-from placet.items import ModelResponse
+from placet.facts.items import ModelResponse
 from placet.ports import ModelRequest, StreamPart
 from placet.stores.opening import open_store
 from placet.testing import assistant_message

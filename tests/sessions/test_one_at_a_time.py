@@ -29,7 +29,7 @@ from placet import (
 )
 from placet.core.log import Log
 from placet.desk import Desk
-from placet.items import ModelResponse
+from placet.facts.items import ModelResponse
 from placet.ports import ModelRequest, Store, StreamPart
 from placet.stores.opening import open_store
 from placet.testing import ScriptedModel, assistant_message, function_call

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.errors import StoreError
+from placet.facts.errors import StoreError
 from placet.stores.postgres import PostgresStore
 from placet.stores.queries import Dialect, Migration, migrations, read_migration, statements
 from placet.stores.sqlite import SQLiteStore

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.errors import StoreError, UserError
+from placet.facts.errors import StoreError, UserError
 from placet.stores.opening import open_store
 from placet.stores.postgres import PostgresStore
 from placet.stores.sqlite import SQLiteStore

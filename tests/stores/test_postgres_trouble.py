@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Iterator
 import psycopg
 import pytest
 
-from placet import events as e
-from placet.errors import StoreError
+from placet.facts import events as e
+from placet.facts.errors import StoreError
 from placet.stores import postgres as module
 from placet.stores.postgres import PostgresStore
 from placet.stores.postgres_deleting import delete, purge

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from placet.errors import RunConflict
+from placet.facts.errors import RunConflict
 from placet.ports import DeskStore
 from placet.stores.opening import open_store
 from placet.testing.desk_contracts import Driver, Story, until

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from placet import events as e
-from placet.errors import PositionConflict, StoreError
+from placet.facts import events as e
+from placet.facts.errors import PositionConflict, StoreError
 from placet.stores.queries import migrations
 from placet.stores.sqlite import SQLiteStore
 from placet.stores.sqlite_files import SQL, SQLiteFile

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from multiprocessing.connection import Connection
 
-from placet import events as e
 from placet.core import log
-from placet.errors import PositionConflict, RunConflict
+from placet.facts import events as e
+from placet.facts.errors import PositionConflict, RunConflict
 from placet.ports import DeskStore
 from placet.runtime.journal import fold_log
 from placet.stores.opening import open_store

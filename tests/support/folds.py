@@ -8,7 +8,7 @@ from typing import Any
 from placet import RunState
 from placet.core.log import read_lines
 from placet.core.state import Call, RunFold
-from placet.events import AnyFact
+from placet.facts.events import AnyFact
 
 
 def shape(value: Any) -> Any:

@@ -32,7 +32,7 @@ from placet import (
 )
 from placet.core.log import Line, Log, read_line
 from placet.core.state import RunFold
-from placet.events import InChild, InputAdded, RunStopped
+from placet.facts.events import InChild, InputAdded, RunStopped
 from placet.ports import Lease
 from placet.testing import Crash, CrashingStore, ManualClock, assistant_message
 from tests.agents.scenes import Item, assert_paired, go

@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 from opentelemetry.trace import StatusCode
 
 from placet import Agent, Grant, MemoryStore, NeedsInput, Runner, RunState, ToolContext, ToolError, function_tool
-from placet.events import DecisionMade
-from placet.ids import split_call_id
+from placet.facts.events import DecisionMade
+from placet.facts.ids import split_call_id
 from placet.runtime.journal import fold_log
 from placet.sessions.memory import InMemorySession
 from tests.tracing.scenes import (

@@ -21,7 +21,7 @@ from placet import (
     function_tool,
     input_guardrail,
 )
-from placet.events import PlainFact
+from placet.facts.events import PlainFact
 from placet.sessions.memory import InMemorySession
 from placet.testing import ModelStep, ScriptedModel, assistant_message, reasoning
 from placet.tracing.spans import TELLERS, UNTOLD

@@ -7,12 +7,12 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from placet import events as e
 from placet.core.approvals import Ledger
 from placet.core.fold import _APPLIERS, apply, fold
 from placet.core.state import Call, RunFold
 from placet.core.table import Status
-from placet.errors import IllegalTransition
+from placet.facts import events as e
+from placet.facts.errors import IllegalTransition
 from placet.testing import assistant_message, function_call
 
 USAGE = e.Usage(requests=1, input_tokens=2, output_tokens=3, total_tokens=5)

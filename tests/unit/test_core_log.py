@@ -10,13 +10,13 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from placet import events as e
-from placet.codec import MAX_DEPTH, NotPlain, canonical, encode, parse_arguments, plain, plain_item
 from placet.core.gate import digest_of
 from placet.core.log import Line, Log, read_line
-from placet.errors import SealBroken, StateRefused, UserError
-from placet.ids import call_id, local_call_id, mint, path_of, request_id, split_call_id
-from placet.seal import is_sealed, key_list, open_json, open_text, seal_json, seal_text
+from placet.facts import events as e
+from placet.facts.codec import MAX_DEPTH, NotPlain, canonical, encode, parse_arguments, plain, plain_item
+from placet.facts.errors import SealBroken, StateRefused, UserError
+from placet.facts.ids import call_id, local_call_id, mint, path_of, request_id, split_call_id
+from placet.states.seal import is_sealed, key_list, open_json, open_text, seal_json, seal_text
 from tests.unit.scenes import shown
 
 FACTS: list[list[e.AnyFact]] = [
@@ -519,7 +519,7 @@ def test_arguments_that_are_read_quickly_are_read_as_the_strict_reader_reads_the
     texts = [odd_text(draw) for _ in range(20_000)]
 
     quickly = [repr(parse_arguments(text)) for text in texts]
-    monkeypatch.setattr("placet.codec._flat_object", lambda _text: None)
+    monkeypatch.setattr("placet.facts.codec._flat_object", lambda _text: None)
     strictly = [repr(parse_arguments(text)) for text in texts]
 
     differing = [text for text, one, other in zip(texts, quickly, strictly, strict=True) if one != other]

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from placet import events as e
 from placet.core import replay
 from placet.core.fold import apply, fold
 from placet.core.replay import fold_records
 from placet.core.state import RunFold
-from placet.errors import IllegalTransition
+from placet.facts import events as e
+from placet.facts.errors import IllegalTransition
 from placet.testing import assistant_message, function_call, reasoning
 from tests.generated.play import Play
 from tests.generated.script import Seeded, a_script, a_way

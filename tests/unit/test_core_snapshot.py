@@ -13,7 +13,7 @@ from placet import Agent, Grant, Runner, RunState, function_tool, handoff
 from placet.core.fold import apply, fold
 from placet.core.snapshot import UnusableFold, _Call, _Fold, dump, is_between_turns, restore
 from placet.core.state import Call, RunFold
-from placet.events import AnyFact
+from placet.facts.events import AnyFact
 from placet.sessions.memory import InMemorySession
 from placet.testing import ScriptedModel, assistant_message, function_call
 from tests.generated.play import Play

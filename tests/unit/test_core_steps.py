@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from placet import events as e
 from placet.core.delivery import outgoing
 from placet.core.fold import fold
 from placet.core.next_step import (
@@ -24,7 +23,8 @@ from placet.core.next_step import (
     next_step,
 )
 from placet.core.plan import plan_calls, problem_with
-from placet.errors import ModelBehaviorError
+from placet.facts import events as e
+from placet.facts.errors import ModelBehaviorError
 from placet.testing import assistant_message, function_call
 
 START = e.RunStarted("Clerk", "hello", 10)

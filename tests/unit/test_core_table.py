@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from placet.core.table import CONCLUDABLE, DECIDED, RUNNABLE, TABLE, WAITING, Move, Status, after
-from placet.errors import IllegalTransition
+from placet.facts.errors import IllegalTransition
 
 S, M = Status, Move
 LEGAL = {

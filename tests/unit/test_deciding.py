@@ -26,7 +26,7 @@ from placet import (
     function_tool,
 )
 from placet.core.log import read_line
-from placet.events import CallEnded, DecisionMade
+from placet.facts.events import CallEnded, DecisionMade
 from placet.testing import ManualClock, ModelStep, assistant_message, function_call
 from tests.unit.scenes import Interrupted, OwnStore, Tools, call, done, go, model_of, outputs, reloaded, scripted, shown
 

@@ -22,18 +22,18 @@ from placet import (
     UserError,
     function_tool,
 )
-from placet import events as e
 from placet.cli.cards import Card, render_card
 from placet.cli.story import story_of
 from placet.cli.terminal import Terminal
 from placet.core.elicitation import answers_of, check_agreement, checked_answers
 from placet.core.fold import fold
 from placet.core.log import read_lines
-from placet.errors import IllegalTransition
+from placet.declare.run_config import Limits, RunConfig
+from placet.declare.toolset import MAX_NAME, as_model_name, name_apart
+from placet.facts import events as e
+from placet.facts.errors import IllegalTransition
 from placet.mcp import MCPTool
-from placet.run_config import Limits, RunConfig
 from placet.testing import ScriptedModel, assistant_message, function_call
-from placet.toolset import MAX_NAME, as_model_name, name_apart
 
 FORM = {
     "mode": "form",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 from placet.testing import ModelContract, ModelStep, ScriptedModel
 
 

@@ -15,7 +15,7 @@ from typing import Any, get_origin
 import pytest
 
 import placet
-from placet import errors
+from placet.facts import errors
 
 HEAVY = [
     "openai",
@@ -47,6 +47,7 @@ PINNED = [
     "CannotTell",
     "CodeInterpreterTool",
     "DeliveryUnknown",
+    "Desk",
     "DidNotHappen",
     "Failed",
     "FileSearchTool",
@@ -157,6 +158,7 @@ PINNED = [
     "function_tool",
     "handoff",
     "input_guardrail",
+    "open_store",
     "output_guardrail",
     "set_default_store",
     "tool_input_guardrail",

@@ -19,9 +19,9 @@ import pytest
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field, Strict, field_validator
 from typing_extensions import TypedDict
 
-from placet.docstrings import Docstring, parse_docstring
-from placet.errors import UserError
-from placet.tool_schema import FunctionSchema, InvalidArguments, function_schema, strict_schema
+from placet.declare.docstrings import Docstring, parse_docstring
+from placet.declare.tool_schema import FunctionSchema, InvalidArguments, function_schema, strict_schema
+from placet.facts.errors import UserError
 
 T = TypeVar("T")
 
@@ -133,7 +133,7 @@ class Greeter:
 
 
 def test_importing_the_module_does_not_import_pydantic() -> None:
-    program = "import sys, placet.tool_schema; sys.exit('pydantic' in sys.modules)"
+    program = "import sys, placet.declare.tool_schema; sys.exit('pydantic' in sys.modules)"
 
     finished = subprocess.run([sys.executable, "-c", program], check=False, timeout=30)  # noqa: S603 - our own program
 

@@ -19,8 +19,8 @@ from openai.types.responses import (
 )
 from openai.types.responses.response_input_item import FunctionCallOutput
 
-from placet.errors import UserError
-from placet.items import (
+from placet.facts.errors import UserError
+from placet.facts.items import (
     HandoffCallItem,
     HandoffOutputItem,
     MessageOutputItem,
@@ -30,7 +30,7 @@ from placet.items import (
     ToolCallItem,
     ToolCallOutputItem,
 )
-from placet.tracker import OpenAIServerConversationTracker as Tracker
+from placet.states.tracker import OpenAIServerConversationTracker as Tracker
 
 Item = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from placet.cli.words import add_always, add_request, say
+from placet.cli.deciding import add_always, add_request, say
 
 DESCRIPTION = """\
 Approves requests: what runs is what «placet show» shows. Of a call that is in

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 from placet.cli.exit_codes import CommandFailed, WrongUsage
 from placet.cli.loading import DEFAULT_STORE, add_store, agents_of, refuse_if_missing, store_url
 from placet.cli.terminal import shown, this_user
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 TIMEOUT = 30.0
 PAGE = 200

@@ -12,9 +12,9 @@ import msgspec
 from placet.cli.exit_codes import FAILED, OK, WrongUsage
 from placet.cli.loading import add_json, add_store, store_of
 from placet.cli.terminal import shown, this_user
-from placet.fleet.audit import Head, heads, parse_heads, verify
-from placet.fleet.records import Entry, records, records_in_time
 from placet.ports import OPERATORS
+from placet.service.audit import Head, heads, parse_heads, verify
+from placet.service.records import Entry, records, records_in_time
 
 DESCRIPTION = """\
 placet audit verify   checks every log: a changed, added or reordered line is

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from placet.cli.terminal import Style, Terminal, shown, width_of, wrap
-from placet.codec import JsonObject, parse_arguments
-from placet.items import ToolApprovalItem
-from placet.preview import LineKind, preview
+from placet.facts.codec import JsonObject, parse_arguments
+from placet.facts.items import ToolApprovalItem
+from placet.facts.preview import LineKind, preview
 
 IN_DOUBT = "This call was interrupted, and nobody knows whether it happened."
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from placet.cli.cards import framed, preview_rows, two_columns, value_text
 from placet.cli.tables import ago
 from placet.cli.terminal import Terminal, shown, wrap
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 _WORDS = {"approve": "approved", "reject": "rejected", "edit": "approved with other arguments", "respond": "answered"}
 

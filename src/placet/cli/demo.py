@@ -9,7 +9,7 @@ from placet.cli.demo_folder import DemoFolder
 from placet.cli.demo_screen import DemoScreen
 from placet.cli.demo_session import DemoSession
 from placet.cli.exit_codes import INTERRUPTED, OK, WrongUsage
-from placet.cli.numbers import whole_number
+from placet.cli.number_options import whole_number
 from placet.cli.terminal import is_somebody_there, this_terminal, this_user
 from placet.cli.verdicts import Approve, Decision, Reject, parse_specs
 

@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from placet.agent import Agent
-from placet.codec import JsonObject
-from placet.context import ToolContext
-from placet.events import Usage
-from placet.items import ModelResponse
+from placet.declare.agent import Agent
+from placet.declare.context import ToolContext
+from placet.declare.tool import FunctionTool, function_tool
+from placet.facts.codec import JsonObject
+from placet.facts.events import Usage
+from placet.facts.items import ModelResponse
 from placet.ports import ModelRequest, StreamPart
 from placet.testing import assistant_message, function_call
-from placet.tool import FunctionTool, function_tool
 
 Turn: TypeAlias = Sequence[tuple[str, JsonObject]]
 """The calls of one turn: the tool's name, and its arguments."""

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from placet import Agent, ModelRequest, ToolContext, function_tool
 from placet.cli.durable_file import write_durably
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 from placet.testing import ModelStep, ScriptedModel, assistant_message, function_call
 
 TASK = (

@@ -18,9 +18,9 @@ from placet.cli.durable_file import write_durably
 from placet.cli.exit_codes import CommandFailed
 from placet.core.log import Line, Log, read_line
 from placet.core.state import RunFold
-from placet.events import Record
+from placet.facts.events import Record
 from placet.ports import Lease
-from placet.state_codec import PackedContext, StateDocument, dump_text
+from placet.states.state_codec import PackedContext, StateDocument, dump_text
 
 
 def make_folder(folder: Path) -> None:

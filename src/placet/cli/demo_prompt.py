@@ -8,7 +8,7 @@ from typing import TypeAlias
 from placet.cli.cards import Card, value_text
 from placet.cli.terminal import Terminal, ask, shown
 from placet.cli.verdicts import Approve, Decision, Edit, Reject, Respond, typed_value
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 Check: TypeAlias = Callable[[Decision], str | None]
 """What is wrong with a decision, or None."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from placet.cli.cards import Card
 from placet.cli.demo_session import DemoSession
 from placet.cli.story import CallStory
-from placet.codec import JsonObject, parse_arguments
-from placet.events import DecisionMade
+from placet.facts.codec import JsonObject, parse_arguments
+from placet.facts.events import DecisionMade
 
 
 def report_of(session: DemoSession) -> JsonObject:

@@ -12,10 +12,10 @@ from placet.cli.demo_folder import DemoFolder, SavingStore
 from placet.cli.exit_codes import CommandFailed
 from placet.cli.story import RunStory, story_of
 from placet.cli.verdicts import Decision, decide
-from placet.codec import parse_arguments
-from placet.errors import PlacetError
-from placet.events import CallHeld, CallInDoubt, InChild
-from placet.ids import split_call_id
+from placet.facts.codec import parse_arguments
+from placet.facts.errors import PlacetError
+from placet.facts.events import CallHeld, CallInDoubt, InChild
+from placet.facts.ids import split_call_id
 
 
 class DemoSession:

@@ -9,7 +9,7 @@ import msgspec
 
 from placet.cli.exit_codes import FAILED, OK
 from placet.cli.loading import add_json, add_store, agents_of, store_of
-from placet.fleet.doctor import Examined, examine
+from placet.service.doctor import Examined, examine
 
 DESCRIPTION = """\
 Loads every run that has not ended against today's agents, and says which of

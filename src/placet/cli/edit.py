@@ -11,11 +11,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from placet.cli.deciding import add_request, say
 from placet.cli.exit_codes import CommandFailed, WrongUsage
 from placet.cli.terminal import is_somebody_there
 from placet.cli.verdicts import parse_changes
-from placet.cli.words import add_request, say
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 DESCRIPTION = """\
 Approves a request with other arguments. They are opened in your editor

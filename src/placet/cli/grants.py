@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from placet.cli.asking import Client, add_desk, client_of, part
 from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_json
-from placet.cli.numbers import whole_number
+from placet.cli.number_options import whole_number
 from placet.cli.people import Row, show_list, warn
 from placet.cli.tables import Cell, ago
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 DESCRIPTION = """\
 placet grants                 lists standing decisions

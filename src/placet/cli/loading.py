@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from placet.agent import Agent
 from placet.cli.exit_codes import WrongUsage
 from placet.cli.terminal import complain
-from placet.errors import UserError
+from placet.declare.agent import Agent
+from placet.facts.errors import UserError
 from placet.ports import DeskStore
 from placet.stores.opening import open_store
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from placet.cli.asking import Client, Refused, all_pages, part
 from placet.cli.exit_codes import CommandFailed
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 LISTED = 5
 LOOKED_THROUGH = 200

@@ -8,11 +8,11 @@ import json
 from placet.cli.asking import add_desk, all_pages, client_of
 from placet.cli.exit_codes import OK
 from placet.cli.loading import add_json
-from placet.cli.numbers import whole_number
+from placet.cli.number_options import whole_number
 from placet.cli.story import argument_text
 from placet.cli.tables import Cell, ago, table
 from placet.cli.terminal import this_terminal
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 DESCRIPTION = """\
 Lists what waits for a person, oldest first. «placet show ID» shows all of one,

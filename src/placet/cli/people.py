@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from placet.cli.exit_codes import OK
 from placet.cli.tables import Cell, table
 from placet.cli.terminal import complain, this_terminal
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 ROLES = ("viewer", "reviewer", "admin")
 Row = list[Cell | str]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from placet.cli.words import add_always, add_request, say
-from placet.codec import JsonObject
+from placet.cli.deciding import add_always, add_request, say
+from placet.facts.codec import JsonObject
 
 DESCRIPTION = """\
 Rejects requests: the calls never run, and the model reads the message. Of a

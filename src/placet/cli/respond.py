@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 
+from placet.cli.deciding import add_request, say
 from placet.cli.exit_codes import WrongUsage
 from placet.cli.terminal import read_all
-from placet.cli.words import add_request, say
 
 DESCRIPTION = """\
 Answers in the tool's place: the call does not run, and the model reads the

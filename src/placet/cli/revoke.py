@@ -10,7 +10,7 @@ from placet.cli.exit_codes import FAILED, OK, CommandFailed
 from placet.cli.loading import add_json
 from placet.cli.naming import decided_request_named
 from placet.cli.terminal import complain, shown
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 DESCRIPTION = """\
 Takes an approval back, until its call begins: the call is asked about anew,

@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from placet.agent import Agent
+from placet.cli.deciding import cancel_words
 from placet.cli.exit_codes import FAILED, OK, WrongUsage
 from placet.cli.loading import add_json, add_store, agents_of
 from placet.cli.terminal import Terminal, complain, read_all, shown, this_terminal, this_user
-from placet.cli.words import cancel_words
+from placet.declare.agent import Agent
 from placet.desk import Desk, DeskRequest, DeskRun
 from placet.desk.cancelling import cancel_of
-from placet.events import CancelAsked
+from placet.facts.events import CancelAsked
 
 DESCRIPTION = """\
 Starts a run and drives it here, until it ends or waits for people. What waits

@@ -8,13 +8,13 @@ import os
 import time
 
 from placet.cli.asking import Client, add_desk, all_pages, client_of, part
+from placet.cli.deciding import cancel_words
 from placet.cli.exit_codes import OK, CommandFailed, WrongUsage
 from placet.cli.loading import add_json
-from placet.cli.numbers import whole_number
+from placet.cli.number_options import whole_number
 from placet.cli.tables import Cell, ago, table
 from placet.cli.terminal import Style, complain, read_all, shown, this_terminal
-from placet.cli.words import cancel_words
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 DESCRIPTION = """\
 placet runs                    lists runs, newest first

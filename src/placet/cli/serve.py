@@ -8,7 +8,7 @@ import os
 
 from placet.cli.exit_codes import WrongUsage
 from placet.cli.loading import add_store, agents_of, this_user
-from placet.cli.numbers import whole_number
+from placet.cli.number_options import whole_number
 from placet.cli.serving import (
     DEFAULT_PORT,
     Serving,

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from placet.agent import Agent
 from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed, WrongUsage
 from placet.cli.loading import say_if_pooled
 from placet.cli.terminal import complain
+from placet.declare.agent import Agent
 from placet.desk.access.people import Scope
 from placet.desk.desk import Desk
 from placet.desk.web.sockets import listen
-from placet.errors import UserError
+from placet.facts.errors import UserError
 
 DEFAULT_PORT = 8700
 _NOT_WORDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}

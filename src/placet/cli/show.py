@@ -9,7 +9,6 @@ from typing import Literal, get_args
 
 import msgspec
 
-from placet import events as e
 from placet.cli.asking import Client, add_desk, client_of, part
 from placet.cli.cards import Card, render_card
 from placet.cli.decided import decision_lines
@@ -20,9 +19,10 @@ from placet.cli.story import story_of
 from placet.cli.tables import ago, seconds_of
 from placet.cli.terminal import Terminal, shown, this_terminal, wrap
 from placet.cli.timeline import render_story
-from placet.codec import JsonObject
 from placet.desk.web.feed import kind_name
-from placet.items import ToolApprovalItem
+from placet.facts import events as e
+from placet.facts.codec import JsonObject
+from placet.facts.items import ToolApprovalItem
 
 DESCRIPTION = """\
 Shows all of one request, exactly as it would run, or the picture of a run: its

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from placet import events as e
 from placet.cli.terminal import Style, shown
-from placet.codec import Json, JsonObject, encode, parse_arguments
 from placet.core.plan import plan_calls
-from placet.ids import ROOT, path_of
-from placet.items import text_of
+from placet.facts import events as e
+from placet.facts.codec import Json, JsonObject, encode, parse_arguments
+from placet.facts.ids import ROOT, path_of
+from placet.facts.items import text_of
 
 
 @dataclass(frozen=True, slots=True)

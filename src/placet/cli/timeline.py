@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from placet.cli.story import OUTCOME_STYLE, CallStory, Mark, RunStory, TurnStory, argument_text, counted
 from placet.cli.terminal import NARROWEST, Style, Terminal, shown, width_of, wrap
-from placet.codec import Json, encode
+from placet.facts.codec import Json, encode
 
 BRANCH = 3
 """How many columns a branch of the tree takes before its text."""

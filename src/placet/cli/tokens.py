@@ -8,10 +8,10 @@ import json
 from placet.cli.asking import add_desk, client_of, part
 from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_json
-from placet.cli.numbers import number_above
+from placet.cli.number_options import number_above
 from placet.cli.people import ROLES, Row, add_scope, scope_text, scopes_of, show_list
 from placet.cli.tables import ago
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 DESCRIPTION = """\
 placet tokens                       lists tokens

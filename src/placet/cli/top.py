@@ -17,8 +17,8 @@ from placet.cli.exit_codes import INTERRUPTED, OK, WrongUsage
 from placet.cli.loading import add_json, add_store
 from placet.cli.terminal import Terminal, clipped, has_colours, shown, this_terminal
 from placet.cli.top_view import picture
-from placet.errors import StoreError
-from placet.fleet.numbers import FleetNumbers, fleet_numbers
+from placet.facts.errors import StoreError
+from placet.fleet.figures import FleetNumbers, fleet_numbers
 from placet.ports import DeskStore
 from placet.stores.opening import open_store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from placet.cli.terminal import Style, Terminal, width_of
-from placet.fleet.numbers import FleetNumbers, WorkerNumbers
+from placet.fleet.figures import FleetNumbers, WorkerNumbers
 
 BARS = "▁▂▃▄▅▆▇█"
 LATE = 3600.0

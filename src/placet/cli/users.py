@@ -10,7 +10,7 @@ from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_json
 from placet.cli.people import ROLES, Row, add_scope, scope_text, scopes_of, show_list, warn
 from placet.cli.tables import Cell, ago
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 DESCRIPTION = """\
 placet users                lists who may use the desk

@@ -11,7 +11,7 @@ from typing import TypeAlias, assert_never
 
 from placet import RunState, ToolApprovalItem
 from placet.cli.exit_codes import WrongUsage
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from placet.cli.asking import add_desk, client_of, part
 from placet.cli.exit_codes import OK
 from placet.cli.loading import add_json
-from placet.cli.numbers import whole_number
+from placet.cli.number_options import whole_number
 from placet.cli.terminal import Style, Terminal, shown, this_terminal
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 DESCRIPTION = """\
 Prints what happens in all runs, or in one, line by line as it happens, until

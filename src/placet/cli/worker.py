@@ -12,8 +12,8 @@ from typing import Any
 
 from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_store, agents_of, object_of, say_if_pooled
-from placet.fleet.driving import MAX_TAKEOVERS
-from placet.run_config import RunConfig
+from placet.declare.run_config import RunConfig
+from placet.service.driving import MAX_TAKEOVERS
 from placet.stores.leases import DEFAULT_TTL
 from placet.stores.opening import open_store
 from placet.stores.sqlite import SQLiteStore
@@ -88,8 +88,8 @@ async def _run(options: argparse.Namespace) -> int:
     store = open_store(str(options.store), lease_ttl=options.lease, listen=not options.polling)
     if isinstance(store, SQLiteStore):
         raise WrongUsage("workers share a PostgreSQL (--store postgresql://…); on SQLite, «placet serve» drives runs.")
+    from placet.fleet.figures import fleet_numbers
     from placet.fleet.metrics import metrics_server
-    from placet.fleet.numbers import fleet_numbers
     from placet.fleet.schema import migrate
     from placet.fleet.worker import Worker
 

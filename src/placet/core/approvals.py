@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from placet.codec import JsonObject, canonical, parse_arguments
-from placet.events import DecisionMade, GrantMade, GrantRevoked
-from placet.ids import path_of
+from placet.facts.codec import JsonObject, canonical, parse_arguments
+from placet.facts.events import DecisionMade, GrantMade, GrantRevoked
+from placet.facts.ids import path_of
 
 ANY_AGENT = "*"
 """The agent of a grant that was made by hand, on a wrapper that belongs to no run."""

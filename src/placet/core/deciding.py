@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from placet.codec import canonical, parse_arguments
 from placet.core.approvals import Entry, Ledger
 from placet.core.state import Call, RunFold
 from placet.core.table import CONCLUDABLE, RUNNABLE, Status
-from placet.errors import NotPending, RunFinished, StaleApproval
-from placet.events import AnyFact, CallHeld, CallInDoubt, DecisionMade, DecisionRevoked, GrantMade, InChild
-from placet.ids import path_of
+from placet.facts.codec import canonical, parse_arguments
+from placet.facts.errors import NotPending, RunFinished, StaleApproval
+from placet.facts.events import AnyFact, CallHeld, CallInDoubt, DecisionMade, DecisionRevoked, GrantMade, InChild
+from placet.facts.ids import path_of
 
 
 def describe(entry: Entry) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import msgspec
 
-from placet.codec import JsonObject
 from placet.core.state import RunFold
-from placet.errors import ModelBehaviorError
+from placet.facts.codec import JsonObject
+from placet.facts.errors import ModelBehaviorError
 
 
 class Outgoing(msgspec.Struct, frozen=True):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from placet.codec import Json, JsonObject, parse_arguments
 from placet.core.json_schema import problems
-from placet.errors import UserError
-from placet.events import DecisionMade
+from placet.facts.codec import Json, JsonObject, parse_arguments
+from placet.facts.errors import UserError
+from placet.facts.events import DecisionMade
 
 Questions: TypeAlias = dict[str, JsonObject]
 """By key: `{"mode": "form", "message": …, "requestedSchema": …}` or `{"mode": "url", "message": …, "url": …}`."""

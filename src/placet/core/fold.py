@@ -11,15 +11,15 @@ from typing import Any
 
 import msgspec
 
-from placet import events as e
-from placet.codec import JsonObject, canonical
 from placet.core.approvals import Asking, Entry
 from placet.core.elicitation import answers_of
 from placet.core.plan import APPROVAL_RESPONSE, label_field, plan_calls
 from placet.core.state import Call, RunFold
 from placet.core.table import Move, Status, after
-from placet.errors import IllegalTransition
-from placet.ids import path_of
+from placet.facts import events as e
+from placet.facts.codec import JsonObject, canonical
+from placet.facts.errors import IllegalTransition
+from placet.facts.ids import path_of
 
 
 def fold(facts: Iterable[e.AnyFact], into: RunFold | None = None) -> RunFold:

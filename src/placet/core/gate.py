@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from placet.codec import JsonObject, canonical
 from placet.core.approvals import Ledger, covers
-from placet.events import GrantMade
+from placet.facts.codec import JsonObject, canonical
+from placet.facts.events import GrantMade
 
 
 class Free(msgspec.Struct, frozen=True):

@@ -7,11 +7,11 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from placet.codec import JsonObject
 from placet.core.approvals import Entry
 from placet.core.log import Line
 from placet.core.state import RunFold
-from placet.events import (
+from placet.facts.codec import JsonObject
+from placet.facts.events import (
     CallEnded,
     CallHeld,
     CallInDoubt,
@@ -22,7 +22,7 @@ from placet.events import (
     PlainFact,
     QuestionEscalated,
 )
-from placet.ids import request_id
+from placet.facts.ids import request_id
 
 RequestStatus: TypeAlias = Literal["pending", "approved", "rejected", "edited", "answered", "closed"]
 """`closed`: the question ended without an answer: expired, superseded, cancelled, or asked anew in another form."""

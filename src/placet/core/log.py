@@ -13,9 +13,9 @@ from hashlib import blake2b
 
 import msgspec
 
-from placet.codec import encode
-from placet.errors import StateRefused
-from placet.events import (
+from placet.facts.codec import encode
+from placet.facts.errors import StateRefused
+from placet.facts.events import (
     AnyFact,
     CallsAllowed,
     CallsDeferred,

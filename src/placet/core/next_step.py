@@ -12,7 +12,7 @@ import msgspec
 
 from placet.core.state import Call, RunFold
 from placet.core.table import CONCLUDABLE, RUNNABLE, WAITING, Status
-from placet.events import GuardrailRecord
+from placet.facts.events import GuardrailRecord
 
 
 class SettleRequest(msgspec.Struct, frozen=True):

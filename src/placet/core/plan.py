@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from placet.codec import JsonObject
 from placet.core.state import Call
-from placet.ids import local_call_id
+from placet.facts.codec import JsonObject
+from placet.facts.ids import local_call_id
 
 HOSTED_MCP = "hosted_mcp"
 """The kind of a tool that the model's provider calls itself, on an MCP server, once it may."""

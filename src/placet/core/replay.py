@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from placet.codec import JsonObject
 from placet.core.approvals import Entry
 from placet.core.fold import apply
 from placet.core.plan import is_call
 from placet.core.state import RunFold
-from placet.events import (
+from placet.facts.codec import JsonObject
+from placet.facts.events import (
     AnyFact,
     CallEnded,
     CallHeld,
@@ -29,7 +29,7 @@ from placet.events import (
     RequestSent,
     ResponseReceived,
 )
-from placet.ids import local_call_id
+from placet.facts.ids import local_call_id
 
 _FREE = [ResponseReceived, CallsAllowed, CallsStarted, CallEnded, RequestSent]
 _ASKED = [ResponseReceived, CallHeld, DecisionMade, CallsStarted, CallEnded, RequestSent]

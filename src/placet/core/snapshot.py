@@ -11,11 +11,11 @@ from typing import Literal
 
 import msgspec
 
-from placet.codec import Json, JsonObject, encode
 from placet.core.approvals import Asking, Entry, Ledger
 from placet.core.state import Call, Request, RunFold
 from placet.core.table import Status
-from placet.events import CancelAsked, DecisionMade, Delivery, GrantMade, GuardrailRecord, Outcome, Usage
+from placet.facts.codec import Json, JsonObject, encode
+from placet.facts.events import CancelAsked, DecisionMade, Delivery, GrantMade, GuardrailRecord, Outcome, Usage
 
 
 class UnusableFold(ValueError):

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from placet.codec import Json, JsonObject
 from placet.core.approvals import Ledger
 from placet.core.table import WAITING, Status
-from placet.events import CancelAsked, DecisionMade, Delivery, GuardrailRecord, Outcome, Usage
-from placet.ids import ROOT
+from placet.facts.codec import Json, JsonObject
+from placet.facts.events import CancelAsked, DecisionMade, Delivery, GuardrailRecord, Outcome, Usage
+from placet.facts.ids import ROOT
 
 Request: TypeAlias = Literal["none", "sent", "lost"]
 """The last request to the model: answered (or never made), on its way, or sent without anybody knowing whether it was

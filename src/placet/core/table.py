@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from placet.errors import IllegalTransition
+from placet.facts.errors import IllegalTransition
 
 
 class Status(Enum):

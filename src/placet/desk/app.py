@@ -28,7 +28,7 @@ from placet.desk.web.limits import Limits
 from placet.desk.web.metrics import Meter
 from placet.desk.web.problems import Problem, as_problem, of_status, problem_response, unknown_error, wants_html
 from placet.desk.web.settings import WebSettings
-from placet.errors import PlacetError
+from placet.facts.errors import PlacetError
 
 logger = logging.getLogger("placet.desk")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placet.desk.views import DeskRun
-from placet.events import CancelAsked
+from placet.facts.events import CancelAsked
 from placet.ports import DeskStore, RunRow
 from placet.runtime.journal import load_recent
 

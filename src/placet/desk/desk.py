@@ -16,9 +16,21 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from placet.agent import Agent
-from placet.agent_graph import AgentGraph
-from placet.checks import (
+from placet.clock import SYSTEM_CLOCK, Clock
+from placet.core.approvals import Entry
+from placet.core.deciding import facts_to_append, facts_to_revoke, not_pending
+from placet.core.fold import fold
+from placet.core.index import RequestRow, RequestStatus, RunStatus
+from placet.core.log import Log, read_line
+from placet.core.state import RunFold
+from placet.declare.agent import Agent
+from placet.declare.agent_graph import AgentGraph
+from placet.declare.context import RunContextWrapper
+from placet.declare.decisions import Grant, Word, facts_of_word, plain_answer, plain_object
+from placet.declare.run_config import DEFAULT_MAX_TURNS, RunConfig
+from placet.declare.tool import Tool
+from placet.desk.views import DeskRequest, DeskRun, RunEvent, asked, shown
+from placet.facts.checks import (
     COUNT,
     FLAG,
     FUNCTION,
@@ -32,18 +44,8 @@ from placet.checks import (
     optional,
     sequence_of,
 )
-from placet.clock import SYSTEM_CLOCK, Clock
-from placet.codec import JsonObject
-from placet.context import RunContextWrapper
-from placet.core.approvals import Entry
-from placet.core.deciding import facts_to_append, facts_to_revoke, not_pending
-from placet.core.fold import fold
-from placet.core.index import RequestRow, RequestStatus, RunStatus
-from placet.core.log import Log, read_line
-from placet.core.state import RunFold
-from placet.decisions import Grant, Word, facts_of_word, plain_answer, plain_object
-from placet.desk.views import DeskRequest, DeskRun, RunEvent, asked, shown
-from placet.errors import (
+from placet.facts.codec import JsonObject
+from placet.facts.errors import (
     NotPending,
     PlacetError,
     PositionConflict,
@@ -52,7 +54,7 @@ from placet.errors import (
     StoreError,
     UserError,
 )
-from placet.events import (
+from placet.facts.events import (
     AnyFact,
     CancelAsked,
     GrantMade,
@@ -62,19 +64,17 @@ from placet.events import (
     RunStarted,
     Verdict,
 )
-from placet.fleet.driving import ContextFactory, Contexts, RunDriver, SessionFactory
-from placet.fleet.embedded import EmbeddedEngine
+from placet.facts.ids import path_of
+from placet.facts.ids import request_id as next_request_id
 from placet.fleet.priority import prioritise
-from placet.ids import path_of
-from placet.ids import request_id as next_request_id
 from placet.ports import DeskStore, Engine, EngineHealth, Hold, Page, RequestQuery, RunQuery, RunRow
-from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
-from placet.run_state import as_input, new_log
 from placet.runtime.holding import held_back, spoken_holds
 from placet.runtime.journal import load_recent
 from placet.runtime.toolsets import find_tools, servers_in_use
+from placet.service.driving import ContextFactory, Contexts, RunDriver, SessionFactory
+from placet.service.embedded import EmbeddedEngine
+from placet.states.run_state import as_input, new_log
 from placet.stores.opening import open_store
-from placet.tool import Tool
 
 __all__ = ["Desk", "DeskRequest", "DeskRun", "RunEvent"]
 

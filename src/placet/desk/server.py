@@ -11,11 +11,11 @@ from starlette.applications import Starlette
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from placet.codec import encode
 from placet.desk.web.context import Web
 from placet.desk.web.problems import MEDIA_TYPE, Problem
 from placet.desk.web.settings import WebSettings, is_loopback
-from placet.errors import UserError
+from placet.facts.codec import encode
+from placet.facts.errors import UserError
 
 HEADER_SECONDS = 10.0
 """How long a client may take for the head of a request."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from placet.codec import Json, JsonObject, parse_arguments
 from placet.core.index import RequestKind, RequestRow, RequestStatus, RunStatus
-from placet.events import AnyFact
+from placet.facts.codec import Json, JsonObject, parse_arguments
+from placet.facts.events import AnyFact
 from placet.ports import RunRow
 
 

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
-from placet.agent import Agent, AgentTool
-from placet.events import PlainFact
+from placet.declare.agent import Agent, AgentTool
+from placet.facts.events import PlainFact
 
 
 def code_digest(agents: Sequence[Agent[Any]]) -> str:

@@ -7,8 +7,8 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 
-from placet.errors import StoreError
-from placet.fleet.numbers import FleetNumbers
+from placet.facts.errors import StoreError
+from placet.fleet.figures import FleetNumbers
 
 logger = logging.getLogger("placet.fleet")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placet.errors import UserError
+from placet.facts.errors import UserError
 from placet.ports import DeskStore
 
 LEAST, MOST = -(2**31), 2**31 - 1

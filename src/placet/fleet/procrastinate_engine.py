@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.errors import StoreError
+from placet.facts.errors import StoreError
 from placet.fleet.schema import fleet_sql, migrate
 from placet.fleet.workers import Registration, default_name
 from placet.ports import Drive, EngineHealth

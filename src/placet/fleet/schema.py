@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from placet.errors import StoreError
+from placet.facts.errors import StoreError
 from placet.stores.postgres import PostgresStore
 from placet.stores.postgres_connections import SQL as STORE_SQL
 from placet.stores.postgres_connections import Connection

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from placet.agent import Agent
-from placet.codec import JsonObject
-from placet.errors import UserError
+from placet.declare.agent import Agent
+from placet.declare.run_config import RunConfig
+from placet.facts.codec import JsonObject
+from placet.facts.errors import UserError
 from placet.fleet.code import code_digest
-from placet.fleet.driving import MAX_TAKEOVERS, ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.fleet.procrastinate_engine import DEFAULT_GRACE, ProcrastinateEngine
-from placet.run_config import RunConfig
+from placet.service.driving import MAX_TAKEOVERS, ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.stores.postgres import PostgresStore
 
 

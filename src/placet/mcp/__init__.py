@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placet.agent import MCPConfig
+from placet.declare.agent import MCPConfig
 from placet.mcp.filters import (
     ToolFilter,
     ToolFilterContext,

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from placet.codec import JsonObject
-from placet.errors import ToolError, ToolOutcomeUnknown, ToolOutputError, ToolTimeoutError
+from placet.declare.tool import Failed, NeedsInput
+from placet.facts.codec import JsonObject
+from placet.facts.errors import ToolError, ToolOutcomeUnknown, ToolOutputError, ToolTimeoutError
 from placet.mcp.connection import Connection
 from placet.mcp.results import as_response, links_of, output_of, questions_of
-from placet.tool import Failed, NeedsInput
 
 if TYPE_CHECKING:
     from mcp.shared.exceptions import MCPError

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
-from placet.context import RunContextWrapper
-from placet.errors import UserError
-from placet.items import Named
+from placet.declare.context import RunContextWrapper
+from placet.facts.errors import UserError
+from placet.facts.items import Named
 from placet.runtime.frame import awaited
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from placet.context import RunContextWrapper
-from placet.errors import UserError
-from placet.items import Named
-from placet.tool import ApprovalRule
+from placet.declare.context import RunContextWrapper
+from placet.declare.tool import ApprovalRule
+from placet.facts.errors import UserError
+from placet.facts.items import Named
 
 if TYPE_CHECKING:
     from mcp.types import Tool as ServerTool

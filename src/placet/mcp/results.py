@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
-from placet.codec import Json, JsonObject, encode
-from placet.errors import ToolError
-from placet.tool import Failed
+from placet.declare.tool import Failed
+from placet.facts.codec import Json, JsonObject, encode
+from placet.facts.errors import ToolError
 
 if TYPE_CHECKING:
     from mcp.types import (

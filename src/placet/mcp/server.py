@@ -10,19 +10,19 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack
 
-from placet.agent import Agent, MCPConfig
-from placet.codec import JsonObject, parse_arguments
-from placet.context import RunContextWrapper, ToolContext
 from placet.core.json_schema import problems
-from placet.errors import ToolsetUnavailable, UserError
-from placet.items import Named
+from placet.declare.agent import Agent, MCPConfig
+from placet.declare.context import RunContextWrapper, ToolContext
+from placet.declare.tool import ApprovalRule, Recovery, Tool, default_tool_error_function
+from placet.declare.tool_schema import InvalidArguments, strict_schema
+from placet.facts.codec import JsonObject, parse_arguments
+from placet.facts.errors import ToolsetUnavailable, UserError
+from placet.facts.items import Named
 from placet.mcp.calling import Calling, NotTaken, is_of_a_dead_connection
 from placet.mcp.connection import Connection, make_client
 from placet.mcp.filters import ToolFilter, ToolFilterContext, check_filter, passes
 from placet.mcp.policy import Policy, RequireApproval
 from placet.mcp.tools import MCPTool, as_parameters
-from placet.tool import ApprovalRule, Recovery, Tool, default_tool_error_function
-from placet.tool_schema import InvalidArguments, strict_schema
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientRequestContext, ElicitationFnT

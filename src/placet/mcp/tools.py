@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from placet.codec import JsonObject, canonical
-from placet.tool import FunctionTool, escaped, without_prose
+from placet.declare.tool import FunctionTool, escaped, without_prose
+from placet.facts.codec import JsonObject, canonical
 
 
 @dataclass(eq=False)

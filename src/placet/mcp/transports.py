@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Required, TextIO, TypedDict, Unpack
 from urllib.parse import urlsplit
 
-from placet.errors import UserError
+from placet.facts.errors import UserError
 from placet.mcp.http import make_http_client
 from placet.mcp.server import MCPServer, ServerOptions
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from placet.codec import JsonObject
-from placet.errors import ProviderError, UserError
-from placet.events import Usage
-from placet.items import ModelResponse, field_of
-from placet.model_settings import ModelSettings
+from placet.facts.codec import JsonObject
+from placet.facts.errors import ProviderError, UserError
+from placet.facts.events import Usage
+from placet.facts.items import ModelResponse, field_of
+from placet.facts.model_settings import ModelSettings
 from placet.models.anthropic_messages_request import API, as_messages, as_system, mark_of
 from placet.models.anthropic_messages_response import PAUSED, MessageAssembly, as_message, as_response, as_usage
 from placet.models.provider_data import provider_data_of

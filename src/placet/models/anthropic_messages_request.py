@@ -11,8 +11,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from placet.codec import Json, JsonObject, canonical, encode
-from placet.errors import UserError
+from placet.facts.codec import Json, JsonObject, canonical, encode
+from placet.facts.errors import UserError
 from placet.models.provider_data import provider_data_of
 
 API = "anthropic"

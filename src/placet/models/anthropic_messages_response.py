@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from placet.codec import JsonObject, parse_arguments
-from placet.errors import ProviderError
-from placet.events import Usage
-from placet.items import ModelResponse
+from placet.facts.codec import JsonObject, parse_arguments
+from placet.facts.errors import ProviderError
+from placet.facts.events import Usage
+from placet.facts.items import ModelResponse
 from placet.models.anthropic_messages_request import API, BLOCK
 from placet.models.provider_data import with_more_provider_data, with_provider_data
 

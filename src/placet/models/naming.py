@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from placet.errors import UserError
+from placet.facts.errors import UserError
 from placet.ports import Model
 
 GROUP = "placet.models"

@@ -6,10 +6,10 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from placet.codec import JsonObject
-from placet.errors import UserError
-from placet.items import ModelResponse, field_of
-from placet.model_settings import ModelSettings
+from placet.facts.codec import JsonObject
+from placet.facts.errors import UserError
+from placet.facts.items import ModelResponse, field_of
+from placet.facts.model_settings import ModelSettings
 from placet.models.openai_chat_request import as_messages, is_openai
 from placet.models.openai_chat_response import ChatAssembly, as_response
 from placet.models.openai_client import OpenAIClient

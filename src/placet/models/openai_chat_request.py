@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from placet.codec import Json, JsonObject, encode
-from placet.errors import UserError
-from placet.items import text_of
+from placet.facts.codec import Json, JsonObject, encode
+from placet.facts.errors import UserError
+from placet.facts.items import text_of
 from placet.models.provider_data import provider_data_of
 
 API = "openai-chat"

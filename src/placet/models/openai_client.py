@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from placet.errors import UserError
+from placet.facts.errors import UserError
 from placet.models.shared_clients import shared_client
 
 if TYPE_CHECKING:

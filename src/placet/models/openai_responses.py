@@ -6,9 +6,9 @@ import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from placet.codec import JsonObject
-from placet.errors import ProviderError
-from placet.items import ModelResponse
+from placet.facts.codec import JsonObject
+from placet.facts.errors import ProviderError
+from placet.facts.items import ModelResponse
 from placet.models.openai_client import OpenAIClient
 from placet.models.provider_errors import provider_errors
 from placet.models.responses_wire import carried, create_arguments, input_items, model_response

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 
 KEY = "provider_data"
 

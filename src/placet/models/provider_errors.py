@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from placet.errors import ProviderError, RequestNotTaken
+from placet.facts.errors import ProviderError, RequestNotTaken
 
 _NEVER_LEFT = frozenset(
     {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "LocalProtocolError"}

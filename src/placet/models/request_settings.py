@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from placet.codec import JsonObject
-from placet.errors import UserError
-from placet.model_settings import ModelSettings
-from placet.tool_schema import strict_schema
+from placet.declare.tool_schema import strict_schema
+from placet.facts.codec import JsonObject
+from placet.facts.errors import UserError
+from placet.facts.model_settings import ModelSettings
 
 
 def with_extra_args(found: dict[str, Any], settings: ModelSettings) -> dict[str, Any]:  # Any: the API's own shapes

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from placet.codec import JsonObject
-from placet.errors import ProviderError, UserError
-from placet.events import Usage
-from placet.items import ModelResponse
-from placet.model_settings import ModelSettings
+from placet.facts.codec import JsonObject
+from placet.facts.errors import ProviderError, UserError
+from placet.facts.events import Usage
+from placet.facts.items import ModelResponse
+from placet.facts.model_settings import ModelSettings
 from placet.models.request_settings import strict_if_possible, with_extra_args
 from placet.ports import ModelRequest, ToolSpec
 

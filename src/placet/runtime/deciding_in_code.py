@@ -10,10 +10,10 @@ from typing import Any
 
 from placet.core.state import Call
 from placet.core.table import Status
-from placet.decisions import Word, facts_of_word
-from placet.run_state import approval_item
+from placet.declare.decisions import Word, facts_of_word
+from placet.declare.tool import OnApproval, Tool
 from placet.runtime.frame import Frame, awaited
-from placet.tool import OnApproval, Tool
+from placet.states.run_state import approval_item
 
 logger = logging.getLogger("placet.runtime")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from placet.errors import UserError
+from placet.facts.errors import UserError
 from placet.ports import Model, Store
 
 _default_store: Store | None = None

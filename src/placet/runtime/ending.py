@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from placet.agent import FunctionToolResult, ToolsToFinalOutputResult
-from placet.codec import Json, NotPlain, plain
 from placet.core.state import Call
-from placet.errors import MaxTurnsExceeded, PlacetError, RunConflict, StoreError, UserError
-from placet.events import RunCancelled, RunEnded, RunStopped, TurnJudged
-from placet.items import final_text
+from placet.declare.agent import FunctionToolResult, ToolsToFinalOutputResult
+from placet.facts.codec import Json, NotPlain, plain
+from placet.facts.errors import MaxTurnsExceeded, PlacetError, RunConflict, StoreError, UserError
+from placet.facts.events import RunCancelled, RunEnded, RunStopped, TurnJudged
+from placet.facts.items import final_text
 from placet.runtime import error_handlers
 from placet.runtime.execute import close_calls
 from placet.runtime.frame import Frame, awaited

@@ -7,12 +7,12 @@ from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 import msgspec
 
-from placet.agent import Agent
-from placet.codec import Json, JsonObject, NotPlain, encode, plain
-from placet.context import RunContextWrapper
-from placet.errors import MaxTurnsExceeded, ModelBehaviorError, ModelRefusalError, UserError
-from placet.events import RunEnded
-from placet.items import ModelResponse, RunItem
+from placet.declare.agent import Agent
+from placet.declare.context import RunContextWrapper
+from placet.facts.codec import Json, JsonObject, NotPlain, encode, plain
+from placet.facts.errors import MaxTurnsExceeded, ModelBehaviorError, ModelRefusalError, UserError
+from placet.facts.events import RunEnded
+from placet.facts.items import ModelResponse, RunItem
 from placet.runtime.frame import Frame, awaited
 from placet.runtime.output import parse_final
 from placet.runtime.result import result_of

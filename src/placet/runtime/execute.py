@@ -6,14 +6,27 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from placet.agent import AgentTool
-from placet.codec import Json, JsonObject, encode, parse_arguments, writable
-from placet.context import ToolContext
 from placet.core.plan import HOSTED_MCP
 from placet.core.state import Call
 from placet.core.table import CONCLUDABLE, Status
-from placet.decisions import canonical_text
-from placet.errors import (
+from placet.declare.agent import AgentTool
+from placet.declare.context import ToolContext
+from placet.declare.decisions import canonical_text
+from placet.declare.guardrail import GuardrailFunctionOutput, GuardrailResult
+from placet.declare.run_config import ToolErrorFormatterArgs
+from placet.declare.tool import (
+    CannotTell,
+    DidNotHappen,
+    Failed,
+    Happened,
+    NeedsInput,
+    Tool,
+    default_tool_error_function,
+    text_of_error,
+)
+from placet.declare.tool_schema import InvalidArguments
+from placet.facts.codec import Json, JsonObject, encode, parse_arguments, writable
+from placet.facts.errors import (
     GuardrailTripped,
     MaxTurnsExceeded,
     ModelBehaviorError,
@@ -25,10 +38,8 @@ from placet.errors import (
     ToolTimeoutError,
     UserError,
 )
-from placet.events import CallEnded, CallInDoubt, CallsStarted, InputAsked, Outcome
-from placet.guardrail import GuardrailFunctionOutput, GuardrailResult
+from placet.facts.events import CallEnded, CallInDoubt, CallsStarted, InputAsked, Outcome
 from placet.ports import Hold
-from placet.run_config import ToolErrorFormatterArgs
 from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.gating import digest_now, digest_of_asking, hold, judge_again
 from placet.runtime.guarding import Tripped, judge_call, judge_result
@@ -37,17 +48,6 @@ from placet.runtime.holding import hold_on
 from placet.runtime.journal import Overtaken
 from placet.runtime.nested import run_nested
 from placet.runtime.output import as_answer, as_tool_output
-from placet.tool import (
-    CannotTell,
-    DidNotHappen,
-    Failed,
-    Happened,
-    NeedsInput,
-    Tool,
-    default_tool_error_function,
-    text_of_error,
-)
-from placet.tool_schema import InvalidArguments
 
 _NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelBehaviorError, ToolOutputError)
 """What ends a nested run for good: the model that called it reads so."""

@@ -10,23 +10,23 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from placet.agent import Agent
-from placet.agent_graph import AgentGraph
-from placet.context import RunContextWrapper, ToolContext
 from placet.core.approvals import Ledger
 from placet.core.state import Call, RunFold
-from placet.errors import UserError
-from placet.events import PlainFact
-from placet.ids import call_id
-from placet.lifecycle import AsRunHooks, RunHooks
+from placet.declare.agent import Agent
+from placet.declare.agent_graph import AgentGraph
+from placet.declare.context import RunContextWrapper, ToolContext
+from placet.declare.lifecycle import AsRunHooks, RunHooks
+from placet.declare.run_config import RunConfig
+from placet.declare.tool import Tool
+from placet.facts.errors import UserError
+from placet.facts.events import PlainFact
+from placet.facts.ids import call_id
 from placet.ports import Model, Session
-from placet.run_config import RunConfig
 from placet.runtime.defaults import model_named
 from placet.runtime.journal import Journal
 from placet.runtime.stream import Feed
 from placet.runtime.toolsets import find_tools
 from placet.runtime.watching import Watch
-from placet.tool import Tool
 
 V = TypeVar("V")
 

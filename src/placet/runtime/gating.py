@@ -8,27 +8,35 @@ from typing import Any
 
 import msgspec
 
-from placet.codec import JsonObject, parse_arguments, size_of, writable
 from placet.core.approvals import Entry, name_of
 from placet.core.deciding import facts_to_append, same_arguments
 from placet.core.gate import Ask, Free, digest_of, digest_of_questions, judge_answer, newest_first, newest_grant
 from placet.core.plan import HOSTED_MCP
 from placet.core.state import Call, RunFold
 from placet.core.table import Status
-from placet.decisions import label_key
-from placet.errors import ModelBehaviorError
-from placet.events import CallEnded, CallHeld, CallsAllowed, CallsDeferred, DecisionMade, GrantMade, QuestionEscalated
-from placet.hosted_tools import (
+from placet.declare.decisions import label_key
+from placet.declare.hosted_tools import (
     HostedMCPCallable,
     MCPApprovalRequest,
     MCPToolApprovalFunction,
     MCPToolApprovalRequest,
 )
+from placet.declare.tool import Tool
+from placet.facts.codec import JsonObject, parse_arguments, size_of, writable
+from placet.facts.errors import ModelBehaviorError
+from placet.facts.events import (
+    CallEnded,
+    CallHeld,
+    CallsAllowed,
+    CallsDeferred,
+    DecisionMade,
+    GrantMade,
+    QuestionEscalated,
+)
 from placet.runtime.deciding_in_code import decide_in_code
 from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.guarding import judge_call
 from placet.runtime.handing_over import ONLY_ONE
-from placet.tool import Tool
 
 
 async def gate_calls(frame: Frame, calls: list[Call]) -> None:

@@ -6,16 +6,8 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from placet.codec import Json, JsonObject, NotPlain, plain
-from placet.context import ToolContext
-from placet.errors import (
-    InputGuardrailTripwireTriggered,
-    OutputGuardrailTripwireTriggered,
-    ToolInputGuardrailTripwireTriggered,
-    UserError,
-)
-from placet.events import GuardrailRecord, GuardrailsJudged
-from placet.guardrail import (
+from placet.declare.context import ToolContext
+from placet.declare.guardrail import (
     GuardrailFunctionOutput,
     GuardrailResult,
     InputGuardrail,
@@ -25,6 +17,14 @@ from placet.guardrail import (
     ToolInputGuardrailData,
     ToolOutputGuardrailData,
 )
+from placet.facts.codec import Json, JsonObject, NotPlain, plain
+from placet.facts.errors import (
+    InputGuardrailTripwireTriggered,
+    OutputGuardrailTripwireTriggered,
+    ToolInputGuardrailTripwireTriggered,
+    UserError,
+)
+from placet.facts.events import GuardrailRecord, GuardrailsJudged
 from placet.runtime.frame import Frame, Job, awaited
 
 V = TypeVar("V")

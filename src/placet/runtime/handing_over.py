@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placet.codec import Json, JsonObject, encode
 from placet.core.fold import output_item
 from placet.core.plan import APPROVAL_REQUEST, APPROVAL_RESPONSE
 from placet.core.state import Call
-from placet.errors import UserError
-from placet.events import AgentChanged, CallEnded, CallsStarted, HistoryRewritten
-from placet.handoff import Handoff, HandoffInputData, HandoffInputFilter
-from placet.run_state import as_input
+from placet.declare.handoff import Handoff, HandoffInputData, HandoffInputFilter
+from placet.facts.codec import Json, JsonObject, encode
+from placet.facts.errors import UserError
+from placet.facts.events import AgentChanged, CallEnded, CallsStarted, HistoryRewritten
 from placet.runtime.frame import Frame, awaited
+from placet.states.run_state import as_input
 
 ONLY_ONE = "Only one handoff can take place in a turn, and an earlier call of this turn is one. This one was ignored."
 

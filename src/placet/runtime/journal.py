@@ -19,8 +19,8 @@ from placet.core.log import Line, Log, read_lines, tells_nothing
 from placet.core.replay import fold_records
 from placet.core.snapshot import UnusableFold, restore
 from placet.core.state import RunFold
-from placet.errors import IllegalTransition, LimitExceeded, PositionConflict, RunConflict, RunFinished
-from placet.events import (
+from placet.facts.errors import IllegalTransition, LimitExceeded, PositionConflict, RunConflict, RunFinished
+from placet.facts.events import (
     AgentChanged,
     AnyFact,
     CallEnded,

@@ -24,7 +24,7 @@ from placet.core.next_step import (
     WaitForPeople,
     next_step,
 )
-from placet.errors import MaxTurnsExceeded, RunConflict, StoreError
+from placet.facts.errors import MaxTurnsExceeded, RunConflict, StoreError
 from placet.runtime.ending import cancel_run, conclude_run, end_by_handler, judge_turn, note_stop
 from placet.runtime.execute import (
     abandon_bodies,

@@ -11,10 +11,12 @@ from typing import Any
 
 import msgspec
 
-from placet.codec import JsonObject, NotPlain, encode, plain_item
 from placet.core.delivery import Outgoing, outgoing
 from placet.core.plan import is_call, is_result, problem_with
-from placet.errors import (
+from placet.declare.hosted_tools import HostedTool
+from placet.declare.run_config import CallModelData, ModelInputData
+from placet.facts.codec import JsonObject, NotPlain, encode, plain_item
+from placet.facts.errors import (
     DeliveryUnknown,
     MaxTurnsExceeded,
     ModelBehaviorError,
@@ -23,7 +25,7 @@ from placet.errors import (
     RequestNotTaken,
     UserError,
 )
-from placet.events import (
+from placet.facts.events import (
     GuardrailsJudged,
     RequestLost,
     RequestRefused,
@@ -33,12 +35,9 @@ from placet.events import (
     ResponseUnusable,
     Usage,
 )
-from placet.hosted_tools import HostedTool
-from placet.items import ModelResponse, final_text, refusal_of
-from placet.model_settings import ModelSettings
+from placet.facts.items import ModelResponse, final_text, refusal_of
+from placet.facts.model_settings import ModelSettings
 from placet.ports import Model, ModelRequest, RawEvent, Reconciled, ToolSpec
-from placet.run_config import CallModelData, ModelInputData
-from placet.run_state import as_input
 from placet.runtime.error_handlers import end_by_handler, kind_of
 from placet.runtime.frame import Frame, awaited
 from placet.runtime.guarding import InputTripped, Judging, input_guardrails, start_judging_input, unless_tripped
@@ -46,6 +45,7 @@ from placet.runtime.handing_over import output_labels, paired
 from placet.runtime.output import output_schema, parse_final
 from placet.runtime.retrying import Retrying
 from placet.runtime.session_writing import write_session
+from placet.states.run_state import as_input
 
 _NOTHING = object()
 

@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from placet.agent import AgentTool
-from placet.codec import Json, JsonObject, encode, parse_arguments
-from placet.context import RunContextWrapper
-from placet.errors import UserError
-from placet.events import RunStarted
-from placet.run_state import as_input, pending_item
+from placet.declare.agent import AgentTool
+from placet.declare.context import RunContextWrapper
+from placet.declare.tool_schema import InvalidArguments
+from placet.facts.codec import Json, JsonObject, encode, parse_arguments
+from placet.facts.errors import UserError
+from placet.facts.events import RunStarted
 from placet.runtime.frame import Frame, Job, awaited
 from placet.runtime.output import as_tool_output
 from placet.runtime.result import RunResult
 from placet.runtime.stream import Feed
-from placet.tool_schema import InvalidArguments
+from placet.states.run_state import as_input, pending_item
 
 
 async def run_nested(frame: Frame, job: Job, tool: AgentTool) -> Json | None:

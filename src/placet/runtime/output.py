@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from placet.codec import Json, encode
-from placet.errors import ToolOutputError
+from placet.facts.codec import Json, encode
+from placet.facts.errors import ToolOutputError
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from placet.agent import Agent
-from placet.agent_graph import AgentGraph
-from placet.codec import JsonObject
 from placet.core.fold import as_items, output_item
 from placet.core.log import Log, read_line
 from placet.core.plan import plan_calls
 from placet.core.state import Call, RunFold
-from placet.events import (
+from placet.declare.agent import Agent
+from placet.declare.agent_graph import AgentGraph
+from placet.declare.guardrail import GuardrailFunctionOutput, GuardrailResult
+from placet.facts.codec import JsonObject
+from placet.facts.events import (
     AgentChanged,
     AnyFact,
     CallEnded,
@@ -22,9 +23,8 @@ from placet.events import (
     ResponseReceived,
     RunStarted,
 )
-from placet.guardrail import GuardrailFunctionOutput, GuardrailResult
-from placet.ids import ROOT, call_id
-from placet.items import (
+from placet.facts.ids import ROOT, call_id
+from placet.facts.items import (
     HandoffCallItem,
     HandoffOutputItem,
     MCPApprovalRequestItem,

@@ -8,22 +8,22 @@ import functools
 from collections.abc import AsyncIterator
 from typing import Any, Literal, TypeVar
 
-from placet.agent import Agent
-from placet.agent_graph import AgentGraph
 from placet.clock import Clock
-from placet.codec import JsonObject
-from placet.context import RunContextWrapper
 from placet.core.log import Log
 from placet.core.state import RunFold
-from placet.errors import UserError
-from placet.guardrail import GuardrailResult
-from placet.items import ModelResponse, RunItem, ToolApprovalItem
-from placet.run_state import RunState, interruptions_of
+from placet.declare.agent import Agent
+from placet.declare.agent_graph import AgentGraph
+from placet.declare.context import RunContextWrapper
+from placet.declare.guardrail import GuardrailResult
+from placet.facts.codec import JsonObject
+from placet.facts.errors import UserError
+from placet.facts.items import ModelResponse, RunItem, ToolApprovalItem
 from placet.runtime.frame import Frame
 from placet.runtime.journal import fold_log
 from placet.runtime.output import parse_final
 from placet.runtime.render import guardrail_results_of, input_of, items_of, responses_of
 from placet.runtime.stream import Feed, StreamEvent
+from placet.states.run_state import RunState, interruptions_of
 
 V = TypeVar("V")
 

@@ -15,13 +15,13 @@ from typing import Any
 from placet.core.deciding import facts_to_append
 from placet.core.log import Log, read_line
 from placet.core.state import RunFold
-from placet.decisions import BY_HAND
-from placet.errors import RunConflict, RunFinished
-from placet.events import DecisionMade, Erased, GrantMade, InputAdded, RunCancelled, RunEnded, RunStarted
+from placet.declare.decisions import BY_HAND
+from placet.declare.run_config import RunConfig
+from placet.facts.errors import RunConflict, RunFinished
+from placet.facts.events import DecisionMade, Erased, GrantMade, InputAdded, RunCancelled, RunEnded, RunStarted
 from placet.ports import Lease, Store, StoredRun
-from placet.run_config import RunConfig
-from placet.run_state import RunState
 from placet.runtime.journal import Journal, fold_log
+from placet.states.run_state import RunState
 
 
 def begin(store: Store, lease: Lease, log: Log, started: RunStarted, config: RunConfig) -> Journal:

@@ -6,8 +6,8 @@ conversation has taken.
 
 from __future__ import annotations
 
-from placet.errors import ProviderError
-from placet.model_settings import ModelRetrySettings
+from placet.facts.errors import ProviderError
+from placet.facts.model_settings import ModelRetrySettings
 
 DEFAULT_RETRY = ModelRetrySettings()
 

@@ -9,21 +9,37 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
-from placet.agent import Agent
-from placet.agent_graph import AgentGraph
-from placet.checks import FLAG, check, having, optional
-from placet.codec import JsonObject
-from placet.context import RunContextWrapper
 from placet.core.fold import as_items
 from placet.core.log import Log
 from placet.core.state import RunFold
-from placet.errors import InputGuardrailTripwireTriggered, PlacetError, SessionBusy, UserError
-from placet.events import ContextSaved, RunStarted, TurnLimitSet
-from placet.ids import ROOT
-from placet.lifecycle import RunHooks
+from placet.declare.agent import Agent
+from placet.declare.agent_graph import AgentGraph
+from placet.declare.context import RunContextWrapper
+from placet.declare.lifecycle import RunHooks
+from placet.declare.run_config import DEFAULT_MAX_TURNS, RunConfig
+from placet.facts.checks import FLAG, check, having, optional
+from placet.facts.codec import JsonObject
+from placet.facts.errors import InputGuardrailTripwireTriggered, PlacetError, SessionBusy, UserError
+from placet.facts.events import ContextSaved, RunStarted, TurnLimitSet
+from placet.facts.ids import ROOT
 from placet.ports import Lease, Session, Store, StoredRun
-from placet.run_config import DEFAULT_MAX_TURNS, RunConfig
-from placet.run_state import (
+from placet.runtime.defaults import default_store
+from placet.runtime.error_handlers import RunErrorHandlers, check_handlers
+from placet.runtime.execute import supersede_calls
+from placet.runtime.frame import Frame
+from placet.runtime.guarding import judge_added_input
+from placet.runtime.handing_over import check_handoffs, paired
+from placet.runtime.journal import Journal, fold_log
+from placet.runtime.lease_holding import Driver, Tenure
+from placet.runtime.loop import drive_safely
+from placet.runtime.result import RunResult, RunResultStreaming, result_of
+from placet.runtime.resume import begin, ended_run, new_words, resume
+from placet.runtime.session_turns import SessionTurn
+from placet.runtime.session_writing import read_session
+from placet.runtime.stream import Feed
+from placet.runtime.toolsets import servers_in_use
+from placet.runtime.watching import Watch
+from placet.states.run_state import (
     RunState,
     as_input,
     check_agent,
@@ -33,22 +49,6 @@ from placet.run_state import (
     new_log,
     pending_item,
 )
-from placet.runtime.defaults import default_store
-from placet.runtime.error_handlers import RunErrorHandlers, check_handlers
-from placet.runtime.execute import supersede_calls
-from placet.runtime.frame import Frame
-from placet.runtime.guarding import judge_added_input
-from placet.runtime.handing_over import check_handoffs, paired
-from placet.runtime.journal import Journal, fold_log
-from placet.runtime.loop import drive_safely
-from placet.runtime.result import RunResult, RunResultStreaming, result_of
-from placet.runtime.resume import begin, ended_run, new_words, resume
-from placet.runtime.session_turns import SessionTurn
-from placet.runtime.session_writing import read_session
-from placet.runtime.stream import Feed
-from placet.runtime.tenure import Driver, Tenure
-from placet.runtime.toolsets import servers_in_use
-from placet.runtime.watching import Watch
 
 Input: TypeAlias = str | Sequence[object] | RunState[Any]
 """A text, items in the shape of the Responses API, or a state to go on from."""

@@ -10,9 +10,9 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Self
 
-from placet.errors import RunConflict, SessionBusy
+from placet.facts.errors import RunConflict, SessionBusy
 from placet.ports import Lease, Session, Store
-from placet.runtime.tenure import Driver, Tenure
+from placet.runtime.lease_holding import Driver, Tenure
 
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5

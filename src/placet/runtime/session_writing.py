@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placet.codec import JsonObject, NotPlain, canonical, plain_item
 from placet.core.state import RunFold
-from placet.errors import UserError
-from placet.events import SessionWriting, SessionWritten
-from placet.items import text_of
+from placet.facts.codec import JsonObject, NotPlain, canonical, plain_item
+from placet.facts.errors import UserError
+from placet.facts.events import SessionWriting, SessionWritten
+from placet.facts.items import text_of
 from placet.ports import Session
 from placet.runtime.frame import Frame
 from placet.runtime.handing_over import paired

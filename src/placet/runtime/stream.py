@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from placet.agent import Agent
-from placet.agent_graph import AgentGraph
 from placet.core.state import RunFold
-from placet.events import (
+from placet.declare.agent import Agent
+from placet.declare.agent_graph import AgentGraph
+from placet.facts.events import (
     AgentChanged,
     AnyFact,
     CallHeld,
@@ -24,8 +24,8 @@ from placet.events import (
     ResponseUnusable,
     RunStarted,
 )
-from placet.ids import ROOT
-from placet.items import (
+from placet.facts.ids import ROOT
+from placet.facts.items import (
     HandoffCallItem,
     HandoffOutputItem,
     MCPApprovalRequestItem,

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Any
 
-from placet.agent import Agent
-from placet.agent_graph import AgentGraph
-from placet.context import RunContextWrapper
+from placet.declare.agent import Agent
+from placet.declare.agent_graph import AgentGraph
+from placet.declare.context import RunContextWrapper
+from placet.declare.tool import Tool
 from placet.ports import Toolset
-from placet.tool import Tool
 
 
 def servers_in_use(graph: AgentGraph) -> AbstractAsyncContextManager[None]:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import TypeVar
 
 from placet.core.log import Log, read_lines
-from placet.events import AnyFact
+from placet.facts.events import AnyFact
 from placet.ports import DriveObserver, Observer
 
 logger = logging.getLogger("placet.observers")

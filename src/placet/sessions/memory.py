@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
-from placet.checks import TEXT, check
-from placet.codec import JsonObject
+from placet.facts.checks import TEXT, check
+from placet.facts.codec import JsonObject
 
 
 class InMemorySession:

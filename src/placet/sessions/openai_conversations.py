@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
-from placet.codec import JsonObject, plain_item
-from placet.errors import UserError
-from placet.ids import mint
+from placet.facts.codec import JsonObject, plain_item
+from placet.facts.errors import UserError
+from placet.facts.ids import mint
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, RateLimitError

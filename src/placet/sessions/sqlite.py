@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import msgspec
 
-from placet.checks import TEXT, check
-from placet.codec import JsonObject, encode
-from placet.errors import StoreError
+from placet.facts.checks import TEXT, check
+from placet.facts.codec import JsonObject, encode
+from placet.facts.errors import StoreError
 
 V = TypeVar("V")
 

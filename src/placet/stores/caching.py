@@ -75,11 +75,9 @@ def without_cache(stored: StoredRun | None) -> StoredRun | None:
 def fold_version() -> str:
     """A digest of the code that folds: any change of it makes the caches of before unusable."""
     package = resources.files("placet")
-    files = [package / "events.py", package / "codec.py", package / "ids.py"]
-    files += sorted(
-        (each for each in (package / "core").iterdir() if each.name.endswith(".py")), key=lambda each: each.name
-    )
     digest = hashlib.blake2b(digest_size=16)
-    for file in files:
-        digest.update(file.read_bytes())
+    for folder in ("facts", "core"):
+        files = (each for each in (package / folder).iterdir() if each.name.endswith(".py"))
+        for file in sorted(files, key=lambda each: each.name):
+            digest.update(file.read_bytes())
     return digest.hexdigest()

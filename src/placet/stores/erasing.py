@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from placet.core.index import RequestRow
-from placet.errors import UserError
-from placet.events import DeletedRun, RunErased, RunsDeleted
+from placet.facts.errors import UserError
+from placet.facts.events import DeletedRun, RunErased, RunsDeleted
 from placet.stores.rows import Closing, read_closing, read_request, text_of
 
 ERASED = "(erased)"

@@ -12,11 +12,11 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from placet.checks import COUNT, WHOLE, check
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
-from placet.errors import PositionConflict, RunConflict
-from placet.events import GrantMade, GrantRevoked, InChild
+from placet.facts.checks import COUNT, WHOLE, check
+from placet.facts.errors import PositionConflict, RunConflict
+from placet.facts.events import GrantMade, GrantRevoked, InChild
 from placet.ports import Hold, Lease, StoredRun
 
 _MAY_GRANT = frozenset({GrantMade, GrantRevoked, InChild})

@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from placet.checks import FLAG, SECONDS, check
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.errors import UserError
+from placet.facts.checks import FLAG, SECONDS, check
+from placet.facts.errors import UserError
 from placet.stores.leases import DEFAULT_TTL
 from placet.stores.sqlite import SQLiteStore
 

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Container, Sequence
 
 from placet.core.log import Line, Log
-from placet.events import AnyFact, GrantMade, GrantRevoked, HoldPlaced, StandingGrantMade
+from placet.facts.events import AnyFact, GrantMade, GrantRevoked, HoldPlaced, StandingGrantMade
 from placet.ports import OPERATORS, Hold
 from placet.stores.rows import checked
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 
-from placet.errors import RunConflict
-from placet.ids import mint
+from placet.facts.errors import RunConflict
+from placet.facts.ids import mint
 
 
 def pause_after_giving_up(ttl: float) -> float:

@@ -20,12 +20,12 @@ from typing import Any, Self, assert_never
 import psycopg
 
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.codec import encode
 from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange, RequestRow
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
-from placet.errors import StoreError
-from placet.events import (
+from placet.facts.codec import encode
+from placet.facts.errors import StoreError
+from placet.facts.events import (
     AnyFact,
     GrantMade,
     GrantRevoked,

@@ -20,7 +20,7 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict
 
-from placet.errors import StoreError
+from placet.facts.errors import StoreError
 from placet.stores.cancelling import Cancellations
 from placet.stores.queries import Migration, check_code, migrations, statements
 

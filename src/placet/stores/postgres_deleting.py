@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placet.core.log import read_line
-from placet.events import DeletedRun, RunsDeleted
+from placet.facts.events import DeletedRun, RunsDeleted
 from placet.stores.erasing import deleted
 from placet.stores.ownership import driven_by
 from placet.stores.postgres_connections import SQL, Connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 from placet.core.log import Log
-from placet.events import RunErased
+from placet.facts.events import RunErased
 from placet.stores.erasing import check_status_to_erase, closing_erased, request_erased, with_place
 from placet.stores.postgres_connections import SQL, Connection
 from placet.stores.postgres_operators import lock, write

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from placet.core.log import Line, Log
-from placet.events import AnyFact, GrantMade, GrantRevoked
+from placet.facts.events import AnyFact, GrantMade, GrantRevoked
 from placet.stores.operators import checksum_of, log_at, news_about_grants
 from placet.stores.postgres_connections import SQL, Connection
 

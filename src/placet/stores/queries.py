@@ -10,7 +10,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Literal, TypeAlias
 
-from placet.errors import StoreError
+from placet.facts.errors import StoreError
 
 Dialect: TypeAlias = Literal["sqlite", "postgres"]
 

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from placet.codec import encode
 from placet.core.index import Closed, RequestRow, RequestStatus, RunStatus
-from placet.errors import StoreError, UserError
-from placet.events import Fact, GrantMade
+from placet.facts.codec import encode
+from placet.facts.errors import StoreError, UserError
+from placet.facts.events import Fact, GrantMade
 from placet.ports import OldestRequest, Page, RunRow, StoreNumbers
 
 R = TypeVar("R")

@@ -22,8 +22,8 @@ from placet.clock import SYSTEM_CLOCK, Clock
 from placet.core.index import RequestRow
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
-from placet.errors import StoreError
-from placet.events import GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased, RunsDeleted
+from placet.facts.errors import StoreError
+from placet.facts.events import GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased, RunsDeleted
 from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun, StoreNumbers
 from placet.stores import sqlite_deleting, sqlite_erasing, sqlite_folds, sqlite_writes
 from placet.stores.caching import without_cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 
-from placet.events import DeletedRun, RunsDeleted
+from placet.facts.events import DeletedRun, RunsDeleted
 from placet.stores.erasing import deleted
 from placet.stores.ownership import driven_by
 from placet.stores.sqlite_files import SQL

@@ -6,7 +6,7 @@ import sqlite3
 import zlib
 
 from placet.core.log import Log
-from placet.events import RunErased
+from placet.facts.events import RunErased
 from placet.stores.erasing import check_status_to_erase, closing_erased, request_erased, with_place
 from placet.stores.rows import checked
 from placet.stores.sqlite_files import SQL, SQLiteFile

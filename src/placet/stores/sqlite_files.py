@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from placet.errors import StoreError
+from placet.facts.errors import StoreError
 from placet.stores.queries import Migration, check_code, migrations, statements
 
 SQL = statements("sqlite")

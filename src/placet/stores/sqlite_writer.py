@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from placet.errors import PlacetError, StoreError
+from placet.facts.errors import PlacetError, StoreError
 from placet.stores.sqlite_files import SQLiteFile
 
 V = TypeVar("V")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange
-from placet.events import AnyFact, GrantMade, GrantRevoked, HoldLifted, StandingGrantMade
+from placet.facts.events import AnyFact, GrantMade, GrantRevoked, HoldLifted, StandingGrantMade
 from placet.ports import Hold, Lease
 from placet.stores.operators import checksum_of, log_at, placed
 from placet.stores.ownership import driven_by, pause_after_giving_up, taken_over

@@ -6,13 +6,13 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from placet.codec import encode
 from placet.core.index import RequestChange, RunStatus, request_changes, run_status
 from placet.core.log import Line, Log
 from placet.core.next_step import ReportTripwire, Stop, WaitForPeople, next_step
 from placet.core.state import RunFold
-from placet.errors import PositionConflict, StoreError
-from placet.events import GrantMade, GrantRevoked, InChild, PlainFact
+from placet.facts.codec import encode
+from placet.facts.errors import PositionConflict, StoreError
+from placet.facts.events import GrantMade, GrantRevoked, InChild, PlainFact
 from placet.ports import Lease
 from placet.stores.caching import CachedFold, fold_to_cache
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from placet import events as e
-from placet.codec import JsonObject
 from placet.core.fold import fold
 from placet.core.log import Log, read_lines
-from placet.errors import PositionConflict, RunConflict, UserError
+from placet.facts import events as e
+from placet.facts.codec import JsonObject
+from placet.facts.errors import PositionConflict, RunConflict, UserError
 from placet.ports import OPERATORS, DeskStore, Hold, RequestQuery, RunQuery
 from placet.runtime.journal import fold_log
 from placet.testing.stories import TTL, Driver, Story, a_grant, refused

@@ -19,12 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal
 
-from placet.codec import JsonObject
 from placet.core.fold import fold
 from placet.core.log import Line, Log, read_line
 from placet.core.state import RunFold
-from placet.errors import PositionConflict, RunConflict
-from placet.events import (
+from placet.facts.codec import JsonObject
+from placet.facts.errors import PositionConflict, RunConflict
+from placet.facts.events import (
     AnyFact,
     CallEnded,
     CallHeld,
@@ -39,7 +39,7 @@ from placet.events import (
     TurnLimitSet,
     Usage,
 )
-from placet.ids import mint
+from placet.facts.ids import mint
 from placet.ports import Lease, Store, StoredRun
 
 AGENT = "Clerk"

@@ -7,8 +7,8 @@ from typing import Literal
 
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
-from placet.errors import StoreError
-from placet.events import GrantMade
+from placet.facts.errors import StoreError
+from placet.facts.events import GrantMade
 from placet.ports import Hold, Lease, Store, StoredRun
 
 

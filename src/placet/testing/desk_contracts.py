@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from placet import events as e
-from placet.codec import JsonObject
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
-from placet.errors import PositionConflict, RunConflict, StoreError, UserError
-from placet.ids import request_id
+from placet.facts import events as e
+from placet.facts.codec import JsonObject
+from placet.facts.errors import PositionConflict, RunConflict, StoreError, UserError
+from placet.facts.ids import request_id
 from placet.ports import DeskStore, Hold, Lease, Page, RequestQuery, RunQuery
 from placet.testing.audit_contracts import AuditContract
 from placet.testing.stories import PATIENCE, SHORT_TTL, SOON, TTL, Driver, Story, a_grant, refused, until, within

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
-from placet.errors import RunConflict
+from placet.facts.errors import RunConflict
 from placet.ports import DeskStore, Drive, Engine, Lease
 from placet.testing.desk_contracts import Driver, Story
 

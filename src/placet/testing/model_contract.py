@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 
-from placet.codec import JsonObject
-from placet.events import Usage
-from placet.items import ModelResponse
+from placet.facts.codec import JsonObject
+from placet.facts.events import Usage
+from placet.facts.items import ModelResponse
 from placet.ports import Model, ModelRequest, RawEvent
 
 QUESTION: JsonObject = {"role": "user", "content": "hello"}

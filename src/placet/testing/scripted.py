@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from placet.codec import JsonObject
-from placet.events import Usage
-from placet.items import ModelResponse, text_of
+from placet.facts.codec import JsonObject
+from placet.facts.events import Usage
+from placet.facts.items import ModelResponse, text_of
 from placet.ports import ModelRequest, RawEvent, Reconciled, StreamPart
 
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from placet.items import text_of
+from placet.facts.items import text_of
 from placet.ports import Session
 
 Item = dict[str, Any]

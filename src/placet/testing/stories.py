@@ -9,13 +9,13 @@ import time
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
-from placet import events as e
-from placet.codec import JsonObject
 from placet.core.fold import apply
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
-from placet.errors import PlacetError
-from placet.ids import mint, request_id
+from placet.facts import events as e
+from placet.facts.codec import JsonObject
+from placet.facts.errors import PlacetError
+from placet.facts.ids import mint, request_id
 from placet.ports import DeskStore, Lease
 
 E = TypeVar("E", bound=PlacetError)

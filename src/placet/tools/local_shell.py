@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from placet.errors import UserError
+from placet.facts.errors import UserError
 from placet.tools.shell import ShellCallOutcome, ShellCommandOutput, ShellCommandRequest, ShellResult
 
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")

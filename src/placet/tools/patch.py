@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
-from placet.codec import JsonObject, parse_arguments
-from placet.context import RunContextWrapper, ToolContext
-from placet.errors import UserError
-from placet.tool import EnabledRule, Failed, FunctionTool, OnApproval, Recovery
-from placet.tool_schema import InvalidArguments
+from placet.declare.context import RunContextWrapper, ToolContext
+from placet.declare.tool import EnabledRule, Failed, FunctionTool, OnApproval, Recovery
+from placet.declare.tool_schema import InvalidArguments
+from placet.facts.codec import JsonObject, parse_arguments
+from placet.facts.errors import UserError
 
 OperationType: TypeAlias = Literal["create_file", "update_file", "delete_file"]
 TYPES: tuple[OperationType, ...] = get_args(OperationType)

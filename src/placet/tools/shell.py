@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from placet.codec import JsonObject, parse_arguments
-from placet.context import RunContextWrapper, ToolContext
-from placet.errors import UserError
-from placet.tool import EnabledRule, FunctionTool, OnApproval, Recovery
-from placet.tool_schema import InvalidArguments
+from placet.declare.context import RunContextWrapper, ToolContext
+from placet.declare.tool import EnabledRule, FunctionTool, OnApproval, Recovery
+from placet.declare.tool_schema import InvalidArguments
+from placet.facts.codec import JsonObject, parse_arguments
+from placet.facts.errors import UserError
 
 DESCRIPTION = (
     "Run shell commands, one after the other, and read what they print. A command that fails does not stop the next."

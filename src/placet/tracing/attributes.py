@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from placet import events as e
-from placet.codec import canonical
-from placet.errors import PlacetError
-from placet.ids import ROOT, call_id
+from placet.facts import events as e
+from placet.facts.codec import canonical
+from placet.facts.errors import PlacetError
+from placet.facts.ids import ROOT, call_id
 from placet.tracing.content import as_text
 from placet.tracing.memory import Call, Memory, Question, Run
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placet.codec import Json, JsonObject, encode, parse_arguments
-from placet.items import text_of
+from placet.facts.codec import Json, JsonObject, encode, parse_arguments
+from placet.facts.items import text_of
 
 
 def as_text(value: Json) -> str:

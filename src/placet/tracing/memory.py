@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from placet.core.approvals import name_of
 from placet.core.index import RequestKind
 from placet.core.plan import plan_calls
-from placet.events import (
+from placet.facts.events import (
     AgentChanged,
     AnyFact,
     CallEnded,
@@ -30,7 +30,7 @@ from placet.events import (
     RunForked,
     RunStarted,
 )
-from placet.ids import path_of, request_id
+from placet.facts.ids import path_of, request_id
 
 
 @dataclass(slots=True)

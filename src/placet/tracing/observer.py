@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from opentelemetry.trace import Tracer, TracerProvider, get_tracer_provider
 
-from placet.errors import UserError
-from placet.events import AnyFact
+from placet.facts.errors import UserError
+from placet.facts.events import AnyFact
 from placet.ports import DriveObserver
 from placet.tracing.attributes import Attribute, Settings
 from placet.tracing.identity import DerivedIds

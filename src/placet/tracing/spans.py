@@ -35,8 +35,8 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from placet import events as e
-from placet.ids import ROOT, path_of
+from placet.facts import events as e
+from placet.facts.ids import ROOT, path_of
 from placet.tracing import content
 from placet.tracing.attributes import Attributes, Settings, Words, agent_name, kind_of, of_handoff, of_usage
 from placet.tracing.identity import DerivedIds, context_of

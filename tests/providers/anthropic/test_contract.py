@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 from placet.ports import Model
 from placet.testing import ModelContract
 from tests.providers.wire import Wire

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from placet import ProviderError
-from placet.items import ModelResponse
+from placet.facts.items import ModelResponse
 from placet.models.anthropic_messages_response import MessageAssembly, as_message, as_response
 from tests.providers.odd.shapes import Shape, shapes
 

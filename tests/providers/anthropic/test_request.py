@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placet import ModelRequest, ModelSettings, ToolSpec, UserError
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 from placet.models.anthropic_messages import DEFAULT_MAX_TOKENS, asked_of
 from placet.models.anthropic_messages_response import as_items, as_response
 from placet.testing import assistant_message, function_call, reasoning

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from placet import ProviderError
-from placet.items import ModelResponse
+from placet.facts.items import ModelResponse
 from placet.models.openai_chat_response import ChatAssembly, as_response
 from tests.providers.odd.shapes import Shape, shapes
 

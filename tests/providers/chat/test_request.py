@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from placet import ModelRequest, ModelSettings, ToolSpec, UserError
-from placet.codec import JsonObject
+from placet.facts.codec import JsonObject
 from placet.models.openai_chat import create_arguments
 from placet.models.openai_chat_request import as_messages
 from placet.models.openai_chat_response import as_items

@@ -16,7 +16,7 @@ import httpx2
 import openai
 import pytest
 
-from placet.errors import UserError
+from placet.facts.errors import UserError
 from placet.testing import assistant_message, function_call
 from placet.testing.provider import FakeProvider, Gate, held, no_answer, slow, stream_cut
 from placet.testing.provider.script_file import DOING, read_script

@@ -11,7 +11,6 @@ from typing import TypeVar
 import msgspec
 
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.codec import encode
 from placet.desk.access.people import (
     EVERYTHING,
     ROLES,
@@ -23,7 +22,8 @@ from placet.desk.access.people import (
     lower_role,
 )
 from placet.desk.access.secrets import NOBODY, digest, hash_password, is_password, is_secret, new_secret, short_id
-from placet.errors import AccessDenied, UserError
+from placet.facts.codec import encode
+from placet.facts.errors import AccessDenied, UserError
 from placet.ports import Record, RecordStore
 
 V = TypeVar("V")

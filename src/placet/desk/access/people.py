@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from placet.errors import AccessDenied, UserError
-from placet.events import Verdict
+from placet.facts.errors import AccessDenied, UserError
+from placet.facts.events import Verdict
 
 Role: TypeAlias = Literal["viewer", "reviewer", "admin"]
 ROLES: tuple[Role, ...] = ("viewer", "reviewer", "admin")

@@ -30,7 +30,7 @@ from placet.desk.web.context import Web
 from placet.desk.web.deciding import Word, decide, decision_about, request_or_404, take_back, why_not_decide
 from placet.desk.web.problems import Problem, as_problem
 from placet.desk.web.standing import remarks_on_always
-from placet.errors import PlacetError
+from placet.facts.errors import PlacetError
 
 HASH_HINT = " An id ends with «#» and a number: in an address, «#» is written %23."
 

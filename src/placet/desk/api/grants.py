@@ -18,7 +18,7 @@ from placet.desk.api.shapes import (
 )
 from placet.desk.web.problems import Problem
 from placet.desk.web.standing import refuse_what_decides_nothing, remarks_on_grant, remarks_on_hold
-from placet.events import GrantMade
+from placet.facts.events import GrantMade
 
 
 async def list_grants(ask: Ask[Nothing, Nothing]) -> GrantList:

@@ -14,9 +14,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from placet.codec import encode
 from placet.desk.web.context import Web, actor_of
 from placet.desk.web.problems import Problem
+from placet.facts.codec import encode
 from placet.ports import Record
 
 KIND = "answer"

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from placet.codec import JsonObject
 from placet.desk.api.operations import Operation
 from placet.desk.api.shapes import ProblemShape
 from placet.desk.web.problems import MEDIA_TYPE as PROBLEM
+from placet.facts.codec import JsonObject
 
 Schema = dict[str, Any]  # Any: a JSON schema
 

@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from placet.codec import JsonObject, encode, parse_arguments
 from placet.desk.access.people import Actor, Role
 from placet.desk.api.idempotency import once
 from placet.desk.api.shapes import Nothing
-from placet.desk.api.wrong import field_problem
+from placet.desk.api.validation import field_problem
 from placet.desk.web.context import Web, actor_of, require, web_of
 from placet.desk.web.guards import media_type
 from placet.desk.web.problems import FieldProblem, Problem
+from placet.facts.codec import JsonObject, encode, parse_arguments
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 B = TypeVar("B", bound=msgspec.Struct)

@@ -26,7 +26,7 @@ from placet.desk.web.context import Web
 from placet.desk.web.deciding import moment
 from placet.desk.web.feed import kind_of
 from placet.desk.web.problems import FieldProblem, Problem
-from placet.events import AnyFact, Fact, InChild
+from placet.facts.events import AnyFact, Fact, InChild
 from placet.ports import RunQuery
 
 

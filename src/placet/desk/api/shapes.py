@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from placet.codec import Json, JsonObject
 from placet.core.index import RequestKind, RequestStatus, RunStatus
 from placet.desk.access.accounts import Token
 from placet.desk.access.people import Actor, Role, Scope, User
 from placet.desk.desk import DeskRequest, DeskRun
 from placet.desk.web.deciding import Word, moment
 from placet.desk.web.problems import FieldProblem, Winner
-from placet.events import CancelAsked, DecisionMade, GrantMade, Verdict
+from placet.facts.codec import Json, JsonObject
+from placet.facts.events import CancelAsked, DecisionMade, GrantMade, Verdict
 from placet.ports import Hold
 
 MAX_AT_ONCE = 200

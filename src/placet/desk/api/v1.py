@@ -9,17 +9,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from placet.codec import encode
-from placet.desk.api import approvals, around, grants, people, runs
+from placet.desk.api import approvals, grants, people, runs, system
 from placet.desk.api.openapi import describe
 from placet.desk.api.operations import Operation, routes_of
+from placet.facts.codec import encode
 
 OPERATIONS: tuple[Operation, ...] = (
     *runs.OPERATIONS,
     *approvals.OPERATIONS,
     *grants.OPERATIONS,
     *people.OPERATIONS,
-    *around.OPERATIONS,
+    *system.OPERATIONS,
 )
 
 

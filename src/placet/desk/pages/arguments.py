@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from placet.codec import Json, JsonObject
 from placet.desk.pages.schemas import Schema, resolved
 from placet.desk.pages.words import json_text, shortened
+from placet.facts.codec import Json, JsonObject
 
 MAX_ROWS = 200
 MAX_TEXT = 800

@@ -15,7 +15,7 @@ from placet.desk.pages.asking import STATUSES
 from placet.desk.pages.cards import STATUS_WORD
 from placet.desk.pages.rendering import show
 from placet.desk.web.context import Web, actor_of, web_of
-from placet.errors import PlacetError
+from placet.facts.errors import PlacetError
 
 PAGE = 50
 MAX_SCAN = 2000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from placet.codec import JsonObject
 from placet.core.elicitation import is_link
 from placet.core.log import read_lines
+from placet.declare.tool import FunctionTool
 from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import ArgumentTable, argument_table, in_one_line
@@ -17,10 +17,10 @@ from placet.desk.pages.words import json_text, shortened
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import call_of, can_take_back, why_not_decide
 from placet.desk.web.standing import standing_about
-from placet.errors import PlacetError
-from placet.events import DecisionMade, GrantMade
-from placet.preview import PreviewLine, preview
-from placet.tool import FunctionTool
+from placet.facts.codec import JsonObject
+from placet.facts.errors import PlacetError
+from placet.facts.events import DecisionMade, GrantMade
+from placet.facts.preview import PreviewLine, preview
 
 MAX_NAMES = 12
 STATUS_WORD = {

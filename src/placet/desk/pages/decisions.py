@@ -33,7 +33,7 @@ from placet.desk.web.context import Web, actor_of, web_of
 from placet.desk.web.deciding import Word, decide, request_or_404, take_back, why_not_decide
 from placet.desk.web.problems import Problem
 from placet.desk.web.standing import remarks_on_always
-from placet.events import Verdict
+from placet.facts.events import Verdict
 
 MAX_TOGETHER = 200
 MAX_COLUMNS = 8

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from placet.codec import Json, JsonObject, NotPlain, parse_arguments, plain
 from placet.desk.pages.schemas import Kind, Schema, Shape, shape_of
 from placet.desk.pages.words import hides_something, json_text
+from placet.facts.codec import Json, JsonObject, NotPlain, parse_arguments, plain
 
 MAX_DEPTH = 5
 """What is nested deeper is edited as JSON."""

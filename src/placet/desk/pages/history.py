@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from placet import events as e
-from placet.codec import Json, JsonObject
 from placet.core.plan import plan_calls
-from placet.ids import ROOT, path_of
-from placet.items import text_of
+from placet.facts import events as e
+from placet.facts.codec import Json, JsonObject
+from placet.facts.ids import ROOT, path_of
+from placet.facts.items import text_of
 
 Sort: TypeAlias = Literal["wait", "doubt", "run"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from placet.codec import JsonObject, parse_arguments
 from placet.core.json_schema import problems as schema_problems
 from placet.desk.pages.asking import Form
 from placet.desk.pages.cards import Card
 from placet.desk.pages.forms import Field, FormBuilder, FormReader, Reading, problems_by_place
 from placet.desk.pages.words import json_text, shortened
 from placet.desk.web.deciding import Always, moment
+from placet.facts.codec import JsonObject, parse_arguments
 
 HOUR = 3600.0
 UNTILS = (("", "with its run"), ("1", "in an hour"), ("24", "in a day"), ("168", "in a week"), ("720", "in 30 days"))

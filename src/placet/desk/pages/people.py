@@ -13,7 +13,7 @@ from placet.desk.pages.asking import Form, form_of
 from placet.desk.pages.rendering import Notice, show
 from placet.desk.web.context import Web, actor_of, require, web_of
 from placet.desk.web.problems import Problem
-from placet.errors import UserError
+from placet.facts.errors import UserError
 
 DAY = 86400.0
 LIFETIMES = (("", "never"), ("1", "in a day"), ("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"))

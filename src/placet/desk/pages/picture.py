@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from placet.desk.pages.history import CallTale, RunTale, Stretch, TurnTale, who
 from placet.desk.pages.words import agent_steps, clock, shortened, span
-from placet.events import DecisionMade
+from placet.facts.events import DecisionMade
 
 ROW = 30
 GUTTER = 200

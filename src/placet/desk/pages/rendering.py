@@ -15,10 +15,10 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from placet import events
 from placet.desk.pages import words
 from placet.desk.web.context import actor_or_none, csrf_of, web_of
 from placet.desk.web.feed import kind_name
+from placet.facts import events
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"

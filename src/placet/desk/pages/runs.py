@@ -9,7 +9,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from placet.codec import encode
 from placet.core.index import RunStatus
 from placet.core.log import Log, read_lines
 from placet.desk.desk import DeskRun
@@ -21,8 +20,9 @@ from placet.desk.pages.words import shortened
 from placet.desk.web.context import Web, actor_of, require, web_of
 from placet.desk.web.feed import kind_of
 from placet.desk.web.problems import Problem
-from placet.errors import PlacetError, UserError
-from placet.events import AnyFact, Fact, InChild, Record
+from placet.facts.codec import encode
+from placet.facts.errors import PlacetError, UserError
+from placet.facts.events import AnyFact, Fact, InChild, Record
 
 PAGE = 50
 MAX_LOG = 400

@@ -10,7 +10,7 @@ from placet.desk.pages.rendering import show
 from placet.desk.web.context import actor_or_none, web_of
 from placet.desk.web.problems import Problem
 from placet.desk.web.sessions import accept_invitation, log_in, log_out
-from placet.errors import AccessDenied, UserError
+from placet.facts.errors import AccessDenied, UserError
 
 
 def home_of(next_path: str) -> str:

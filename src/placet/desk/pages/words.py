@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup, escape
 
-from placet.codec import Json
+from placet.facts.codec import Json
 
 _KEPT = "\n\t"
 

@@ -8,15 +8,15 @@ from typing import Literal
 
 import msgspec
 
-from placet.codec import Json, JsonObject
 from placet.core.deciding import facts_to_revoke
-from placet.decisions import Grant
+from placet.declare.decisions import Grant
 from placet.desk.access.people import Actor, refuse_if_not_allowed, why_not
 from placet.desk.desk import DeskRequest
 from placet.desk.web.context import Web
 from placet.desk.web.problems import FieldProblem, Problem, Winner, as_problem
-from placet.errors import NotPending, PlacetError, RunFinished, StaleApproval
-from placet.events import DecisionMade, Verdict
+from placet.facts.codec import Json, JsonObject
+from placet.facts.errors import NotPending, PlacetError, RunFinished, StaleApproval
+from placet.facts.events import DecisionMade, Verdict
 from placet.runtime.journal import load_recent
 
 logger = logging.getLogger("placet.desk")

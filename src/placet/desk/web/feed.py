@@ -13,11 +13,11 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 
-from placet.codec import JsonObject, encode
 from placet.core.log import read_line
 from placet.desk.web.settings import WebSettings
-from placet.errors import PlacetError
-from placet.events import AnyFact, Fact, InChild
+from placet.facts.codec import JsonObject, encode
+from placet.facts.errors import PlacetError
+from placet.facts.events import AnyFact, Fact, InChild
 from placet.ports import DeskStore, FeedEntry
 
 logger = logging.getLogger("placet.desk")

@@ -21,7 +21,7 @@ from placet.desk.access.people import Actor
 from placet.desk.web.context import Web
 from placet.desk.web.problems import Problem, as_problem, problem_response, wants_html
 from placet.desk.web.sessions import client_address, cookie_name, is_secure
-from placet.errors import PlacetError
+from placet.facts.errors import PlacetError
 
 logger = logging.getLogger("placet.desk")
 

@@ -11,8 +11,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from placet import errors
-from placet.codec import Json, encode
+from placet.facts import errors
+from placet.facts.codec import Json, encode
 
 logger = logging.getLogger("placet.desk")
 

@@ -11,7 +11,7 @@ from placet.desk.access.accounts import SESSION_SECONDS
 from placet.desk.access.people import User
 from placet.desk.web.context import actor_or_none, web_of
 from placet.desk.web.settings import WebSettings
-from placet.errors import AccessDenied
+from placet.facts.errors import AccessDenied
 
 logger = logging.getLogger("placet.desk")
 

@@ -10,19 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
-from placet.agent_graph import AgentGraph
-from placet.codec import JsonObject, canonical
 from placet.core.approvals import name_of
 from placet.core.json_schema import problems as schema_problems
+from placet.declare.agent_graph import AgentGraph
+from placet.declare.tool import Tool
 from placet.desk.desk import Desk, DeskRequest
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import Always, Word, call_of
 from placet.desk.web.problems import FieldProblem, Problem
-from placet.errors import PlacetError
-from placet.events import GrantMade, HoldKind
-from placet.ids import path_of
+from placet.facts.codec import JsonObject, canonical
+from placet.facts.errors import PlacetError
+from placet.facts.events import GrantMade, HoldKind
+from placet.facts.ids import path_of
 from placet.runtime.journal import load_recent
-from placet.tool import Tool
 
 BY_PATH = "; an agent behind another is named by its path, as requests show it"
 _DONE = {"approve": "approved", "reject": "rejected"}

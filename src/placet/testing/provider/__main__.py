@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from placet.errors import UserError
+from placet.facts.errors import UserError
 from placet.testing.provider.fake import FakeProvider
 from placet.testing.provider.script_file import read_script
 

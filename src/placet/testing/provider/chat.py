@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from placet.codec import plain_item
-from placet.errors import UserError
-from placet.items import text_of
+from placet.facts.codec import plain_item
+from placet.facts.errors import UserError
+from placet.facts.items import text_of
 from placet.testing.provider.chat_rules import check_body, check_messages
 from placet.testing.provider.ids import Mint
 from placet.testing.provider.recording import ProviderRequest

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from placet.clock import SYSTEM_CLOCK
-from placet.errors import UserError
+from placet.facts.errors import UserError
 from placet.testing.provider.chat import ChatService
 from placet.testing.provider.ids import Mint
 from placet.testing.provider.messages import MessagesService

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from placet.codec import plain_item
-from placet.errors import UserError
+from placet.facts.codec import plain_item
+from placet.facts.errors import UserError
 from placet.testing.provider.conversations import (
     Conversation,
     Conversations,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from placet.errors import UserError
-from placet.events import Usage
+from placet.facts.errors import UserError
+from placet.facts.events import Usage
 from placet.testing.provider import steps
 from placet.testing.provider.steps import Answer, ProviderStep, Step
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from placet.errors import UserError
-from placet.events import Usage
-from placet.items import ModelResponse
+from placet.facts.errors import UserError
+from placet.facts.events import Usage
+from placet.facts.items import ModelResponse
 from placet.testing.provider.gate import Gate
 from placet.testing.provider.recording import ProviderRequest
 from placet.testing.scripted import ModelStep

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from placet.events import Usage
+from placet.facts.events import Usage
 
 
 def counted(given: Usage | None, read: Sequence[Any], said: Sequence[Any]) -> Usage:

@@ -1,0 +1,247 @@
+"""Turning a person's word about an item into a staged decision: on a state, on a running run, or on a wrapper made by
+hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from placet.clock import Clock
+from placet.core.approvals import ANY_AGENT, Asking, Entry, Ledger
+from placet.core.deciding import find_by_id, find_by_look
+from placet.core.elicitation import check_agreement, checked_answers
+from placet.core.gate import digest_of
+from placet.core.plan import APPROVAL_REQUEST, HOSTED_MCP, hosted_identity
+from placet.facts.codec import Json, JsonObject, NotPlain, canonical, encode, plain, writable
+from placet.facts.errors import StaleApproval, UserError
+from placet.facts.events import DecisionMade, GrantMade, Verdict
+from placet.facts.ids import mint, path_of, split_call_id
+from placet.facts.items import ToolApprovalItem, field_of
+
+ItemOrId: TypeAlias = ToolApprovalItem | str
+"""A call, named by its item, by our id, or by the provider's label."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A standing decision and its bounds: `state.approve(item, always_approve=Grant(arguments={"currency": "EUR"},
+    uses=3))`."""
+
+    scope: Literal["run", "agent"] = "run"
+    """`run`: this run, this agent, this tool. `agent`: also later runs of this agent on the same store."""
+    arguments: Mapping[str, object] | None = None
+    """The call must have exactly these values under these names; names that are not mentioned are free."""
+    until: datetime | float | None = None
+    uses: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.scope not in ("run", "agent"):
+            raise UserError(f"A grant's scope is 'run' or 'agent', not {self.scope!r}.")
+        if self.arguments is not None and not isinstance(self.arguments, Mapping):
+            raise UserError(
+                f"A grant's arguments are names and the values that a call must have, not {self.arguments!r}."
+            )
+        uses: object = self.uses
+        if uses is not None and (not isinstance(uses, int) or isinstance(uses, bool) or uses < 1):
+            raise UserError(f"A grant's uses is a whole number, 1 or more (or None), not {uses!r}.")
+        until: object = self.until
+        is_time = isinstance(until, int | float) and not isinstance(until, bool) and math.isfinite(until)
+        if until is not None and not is_time and not isinstance(until, datetime):
+            raise UserError(f"A grant's until is a datetime, or seconds since the epoch, not {until!r}.")
+        if isinstance(self.until, datetime) and self.until.tzinfo is None:
+            raise UserError("A grant's `until` needs a time zone: datetime(…, tzinfo=…), or seconds since the epoch.")
+
+
+class Word(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody said about a call."""
+
+    verdict: Verdict
+    always: bool | Grant = False
+    by: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    arguments: JsonObject | None = None
+    output: Json = None
+
+
+def _check_word(word: Word) -> None:
+    """What cannot be written into the log, or means nothing, is refused where it is said."""
+    always: object = word.always
+    if not isinstance(always, bool | Grant):
+        raise UserError(f"«Always» is True, False or a Grant, not {always!r}.")
+    for name in ("by", "reason", "message"):
+        text: object = getattr(word, name)
+        if text is not None and not isinstance(text, str):
+            raise UserError(f"A decision's {name} is a text, not a {type(text).__name__}.")
+        if isinstance(text, str) and writable(text) != text:
+            raise UserError(f"A decision's {name} must be valid Unicode: it holds half of a surrogate pair.")
+
+
+def stage_word(
+    ledger: Ledger, run_ids: Sequence[str], item: ItemOrId, word: Word, clock: Clock, *, by_hand: bool = False
+) -> None:
+    """Note the word in the ledger. By hand (or without a run) any item is taken, by its id or its label."""
+    takes_any = by_hand or not run_ids
+    entry = entry_of_item(item, run_ids) if takes_any else find_entry(ledger, run_ids, item)
+    decision, grants = facts_of_word(entry, word, clock.now())
+    ledger.stage([decision], grants, [entry] if takes_any else [])
+
+
+def facts_of_word(entry: Entry, word: Word, now: float) -> tuple[DecisionMade, list[GrantMade]]:
+    """What somebody said about a call, as facts."""
+    _check_word(word)
+    refuse_if_hosted(entry, word.verdict)
+    if isinstance(entry, Asking):
+        word = _as_answer(entry, word)
+    elif word.verdict == "respond":
+        word = msgspec.structs.replace(word, output=_as_model_reads(word.output))
+    digest = entry.digest
+    if word.arguments is not None:
+        digest = digest_of(path_of(entry.call), entry.agent, entry.tool, entry.fingerprint, word.arguments)
+    decision = DecisionMade(
+        call=entry.call,
+        request=entry.request,
+        digest=digest,
+        verdict=word.verdict,
+        by=word.by,
+        at=now,
+        reason=word.reason,
+        message=word.message,
+        arguments=word.arguments,
+        output=word.output,
+    )
+    return decision, [_grant(entry, word, now)] if word.always else []
+
+
+def refuse_if_hosted(entry: Entry, verdict: Verdict) -> None:
+    """A call that the model's provider makes itself can be allowed or not: nobody can change it or answer it."""
+    if entry.tool.startswith(f"{HOSTED_MCP}:") and verdict in ("edit", "respond"):
+        what = "its arguments cannot be changed" if verdict == "edit" else "nobody can answer in its place"
+        raise UserError(
+            f"The tool '{entry.name}' is called by the model's provider, on an MCP server: {what}. "
+            "Approve or reject it."
+        )
+
+
+def _as_model_reads(answer: Json) -> Json:
+    return answer if isinstance(answer, str | list) else encode(answer).decode()
+
+
+def _as_answer(entry: Asking, word: Word) -> Word:
+    """The word as an answer to what the body of a running call asks; UserError where it is none."""
+    if word.always:
+        raise UserError(f"Call {entry.call} asks for input: what is answered once holds for this question only.")
+    match word.verdict:
+        case "edit":
+            raise UserError(f"Call {entry.call} runs and asks for input: answer with respond(item, …), or reject.")
+        case "approve":
+            check_agreement(entry.questions)
+        case "respond":
+            answers: dict[str, Json] = dict(checked_answers(entry.questions, word.output))
+            return msgspec.structs.replace(word, output=answers)
+        case "reject":
+            pass
+    return word
+
+
+def find_entry(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId) -> Entry:
+    """The one waiting call that is meant: by our id, or by label, tool and arguments."""
+    if item == "":
+        raise UserError("An empty text names no call.")
+    if isinstance(item, str):
+        owner, local = split_call_id(item)
+        is_label = any(entry.label == item for entry in ledger.open_entries())
+        is_ours = owner in run_ids or (not is_label and ledger.is_open(item))
+        return find_by_id(ledger, local) if is_ours else find_by_look(ledger, item, None, None)
+    if not isinstance(item, ToolApprovalItem):
+        raise UserError(
+            f"A call is named by its ToolApprovalItem, its id or its label, not by a {type(item).__name__}."
+        )
+    if not item.id:
+        return find_by_look(ledger, item.call_id or "", item.name, item.arguments)
+    owner, local = split_call_id(item.id)
+    if owner not in run_ids:
+        raise UserError(f"The item {item.id} is of another run: this is {run_ids[-1]}.")
+    entry = find_by_id(ledger, local)
+    if item.digest and item.digest != entry.digest:
+        raise StaleApproval(f"Call {local} changed since this item was shown, and is asked about anew: look again.")
+    return entry
+
+
+def entry_of_item(item: ItemOrId, run_ids: Sequence[str]) -> Entry:
+    """An entry for an item that this ledger has not seen: of this run, by its id, or made by hand, by its label."""
+    if not isinstance(item, ToolApprovalItem):
+        raise UserError("A wrapper that belongs to no run knows no calls: give the ToolApprovalItem itself.")
+    owner, local = split_call_id(item.id)
+    if item.id and owner in run_ids:
+        number = int(item.request_id.rpartition("#")[2] or 1)
+        return Entry(
+            call=local, label=item.call_id or "", name=item.name or "", request=number, digest=item.digest,
+            tool=_identity_of(item), agent=item.agent_path, arguments=item.arguments or "",
+        )  # fmt: skip
+    label, name = item.call_id or "", item.name or ""
+    return Entry(
+        call=label_key(name, label), label=label, name=name, tool=_identity_of(item), arguments=item.arguments or ""
+    )
+
+
+def _identity_of(item: ToolApprovalItem) -> str:
+    if field_of(item.raw_item, "type") == APPROVAL_REQUEST:
+        return hosted_identity(str(field_of(item.raw_item, "server_label")), item.name or "")
+    return f"function:{item.name or ''}"
+
+
+BY_HAND = "by-hand:"
+
+
+def label_key(name: str, label: str) -> str:
+    return f"{BY_HAND}{name}:{label}"
+
+
+def _grant(entry: Entry, word: Word, now: float) -> GrantMade:
+    bounds = word.always if isinstance(word.always, Grant) else Grant()
+    until = bounds.until.timestamp() if isinstance(bounds.until, datetime) else bounds.until
+    return GrantMade(
+        id=mint("grant"),
+        agent=entry.agent,
+        tool=entry.tool,
+        fingerprint=entry.fingerprint,
+        verdict="reject" if word.verdict == "reject" else "approve",
+        by=word.by,
+        at=now,
+        reason=word.reason,
+        message=word.message,
+        scope=bounds.scope,
+        arguments=None if bounds.arguments is None else plain_object(bounds.arguments, "The grant's arguments"),
+        until=until,
+        uses=bounds.uses,
+        path="" if entry.agent == ANY_AGENT else path_of(entry.call),
+    )
+
+
+def plain_answer(output: object) -> Json:
+    """An answer that a person gave, as JSON, or UserError naming what cannot be."""
+    try:
+        return plain(output, "output")
+    except NotPlain as error:
+        raise UserError(f"The answer cannot be written as JSON: {error}.") from error
+
+
+def plain_object(value: Mapping[str, object], what: str) -> JsonObject:
+    """Arguments that a person gave, as JSON, or UserError naming what cannot be."""
+    try:
+        found = plain(value, "arguments")
+    except NotPlain as error:
+        raise UserError(f"{what} cannot be written as JSON: {error}.") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{what} must be a mapping, not a {type(value).__name__}.")
+    return found
+
+
+def canonical_text(arguments: JsonObject) -> str:
+    return canonical(arguments).decode()

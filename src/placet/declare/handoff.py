@@ -1,0 +1,129 @@
+"""Handoffs: one agent gives the conversation to another. To the model a handoff is a tool; here it is what ends a
+turn."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from placet.declare.context import RunContextWrapper
+from placet.declare.tool import EnabledRule
+from placet.declare.tool_schema import strict_schema
+from placet.facts.checks import FUNCTION, NAME, RULE, TEXT, TYPE, check, having, optional
+from placet.facts.codec import JsonObject
+from placet.facts.errors import UserError
+
+if TYPE_CHECKING:
+    from placet.facts.items import Named
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffInputData:
+    """What the next agent would read: a filter gives back another one."""
+
+    input_history: tuple[JsonObject, ...]
+    """The input of the run."""
+    pre_handoff_items: tuple[JsonObject, ...]
+    """What was said and done before the turn of the handoff."""
+    new_items: tuple[JsonObject, ...]
+    """The turn of the handoff: its calls, their outputs, the handoff itself."""
+    run_context: RunContextWrapper[Any] | None = None
+
+    def clone(self, **changes: Any) -> HandoffInputData:
+        kept = {
+            name: getattr(self, name) for name in ("input_history", "pre_handoff_items", "new_items", "run_context")
+        }
+        return HandoffInputData(**{**kept, **changes})
+
+
+HandoffInputFilter: TypeAlias = Callable[[HandoffInputData], HandoffInputData | Awaitable[HandoffInputData]]
+OnHandoff: TypeAlias = Callable[..., Any]
+
+
+@dataclass(eq=False, slots=True)
+class Handoff:
+    """An agent that the conversation may go to, and how the model asks for it."""
+
+    agent: Any  # Any: an Agent; that class is declared on top of this one
+    tool_name: str
+    tool_description: str
+    input_json_schema: JsonObject
+    input_type: Any = None  # Any: whatever pydantic takes for a type
+    on_handoff: OnHandoff | None = None
+    input_filter: HandoffInputFilter | None = None
+    is_enabled: EnabledRule = True
+
+    @property
+    def agent_name(self) -> str:
+        return str(self.agent.name)
+
+    async def is_on(self, ctx: RunContextWrapper[Any], agent: Named) -> bool:
+        if isinstance(self.is_enabled, bool):
+            return self.is_enabled
+        found = self.is_enabled(ctx, agent)
+        return (await found if inspect.isawaitable(found) else found) is True
+
+
+def handoff(
+    agent: Any,
+    *,
+    tool_name_override: str | None = None,
+    tool_description_override: str | None = None,
+    on_handoff: OnHandoff | None = None,
+    input_type: Any = None,
+    input_filter: HandoffInputFilter | None = None,
+    is_enabled: EnabledRule = True,
+) -> Handoff:
+    """A handoff to an agent.
+
+    With `input_type` the model gives a reason or data along, and `on_handoff(ctx, data)` gets it.
+    """
+    check("handoff: ", agent=(agent, having("as_tool", "an Agent")))
+    check(
+        f"handoff to '{agent.name}': ",
+        tool_name_override=(tool_name_override, optional(NAME)),
+        tool_description_override=(tool_description_override, optional(TEXT)),
+        on_handoff=(on_handoff, optional(FUNCTION)),
+        input_type=(input_type, optional(TYPE)),
+        input_filter=(input_filter, optional(FUNCTION)),
+        is_enabled=(is_enabled, RULE),
+    )
+    _check_callback(agent.name, on_handoff, input_type)
+    schema: JsonObject = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    if input_type is not None:
+        import pydantic
+
+        schema = strict_schema(pydantic.TypeAdapter(input_type).json_schema(), f"handoff to '{agent.name}': input_type")
+    return Handoff(
+        agent=agent,
+        tool_name=tool_name_override or default_tool_name(agent.name),
+        tool_description=tool_description_override
+        or f"Handoff to the {agent.name} agent to handle the request. {agent.handoff_description or ''}".strip(),
+        input_json_schema=schema,
+        input_type=input_type,
+        on_handoff=on_handoff,
+        input_filter=input_filter,
+        is_enabled=is_enabled,
+    )
+
+
+def default_tool_name(agent_name: str) -> str:
+    return "transfer_to_" + re.sub(r"[^a-z0-9_]", "_", agent_name.lower())
+
+
+def _check_callback(agent_name: str, on_handoff: OnHandoff | None, input_type: Any) -> None:
+    if on_handoff is None:
+        if input_type is not None:
+            raise UserError(
+                f"handoff to '{agent_name}': input_type needs an on_handoff(ctx, data) that takes the data."
+            )
+        return
+    wanted = 1 if input_type is None else 2
+    if len(inspect.signature(on_handoff).parameters) != wanted:
+        raise UserError(
+            f"handoff to '{agent_name}': on_handoff takes {'(ctx)' if wanted == 1 else '(ctx, data)'} "
+            + ("without input_type." if wanted == 1 else "with input_type.")
+        )

@@ -1,0 +1,313 @@
+"""Tools: what a model may call, when a person must be asked, and how a call recovers when its worker is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_origin, overload
+
+import msgspec
+
+from placet.core.json_schema import problems
+from placet.declare.context import RunContextWrapper, ToolContext
+from placet.declare.guardrail import ToolInputGuardrail, ToolOutputGuardrail
+from placet.declare.tool_schema import InvalidArguments, function_schema
+from placet.facts.checks import FLAG, FUNCTION, NAME, RULE, SECONDS, TEXT, check, optional, sequence_of
+from placet.facts.codec import JsonObject, canonical, parse_arguments
+from placet.facts.errors import ToolOutputError, ToolTimeoutError, UserError
+
+if TYPE_CHECKING:
+    from placet.facts.items import Named, ToolApprovalItem
+
+ApprovalRule: TypeAlias = bool | Callable[[RunContextWrapper[Any], JsonObject, str], bool | Awaitable[bool]]
+"""True, False, or a predicate `(ctx, params, call_id)`. Whatever it answers but `False` asks a person."""
+EnabledRule: TypeAlias = bool | Callable[[RunContextWrapper[Any], "Named"], bool | Awaitable[bool]]
+FailureText: TypeAlias = Callable[[RunContextWrapper[Any], Exception], str | Awaitable[str]]
+OnApproval: TypeAlias = Callable[
+    [RunContextWrapper[Any], "ToolApprovalItem"], Mapping[str, Any] | Awaitable[Mapping[str, Any]]
+]
+"""Decides in a person's place: `{"approve": True}` or `{"approve": False, "reason": "…"}`; anything else asks a
+person."""
+Invoke: TypeAlias = Callable[[ToolContext[Any], str], Awaitable[object]]
+
+
+class Happened(msgspec.Struct, frozen=True):
+    """A recovery function found out: the call took place, and this is its result."""
+
+    output: object
+
+
+class DidNotHappen(msgspec.Struct, frozen=True):
+    """A recovery function found out: the call did not take place. It is run (again)."""
+
+
+class CannotTell(msgspec.Struct, frozen=True):
+    """A recovery function could not find out. A person is asked."""
+
+
+class NeedsInput(msgspec.Struct, frozen=True):
+    """A body returns this to ask a person something. It is begun again with the answers, in this process or another.
+
+    `questions` are by key, each `{"mode": "form", "message": …, "requestedSchema": …}` or `{"mode": "url", "message":
+    …, "url": …}`. The body finds the answers, and `state`, in its `ToolContext` (`answers`, `asked_state`).
+    """
+
+    questions: dict[str, JsonObject]
+    state: str | None = None
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """A body returns this to say that it did not do what was asked, and what the model reads of that."""
+
+    output: object
+
+
+Found: TypeAlias = Happened | DidNotHappen | CannotTell
+Recovery: TypeAlias = Literal["ask", "retry"] | Callable[[ToolContext[Any], JsonObject], Found | Awaitable[Found]]
+"""What to do about a call that was claimed by somebody who is gone: ask a person, repeat it, or a function that finds
+out."""
+
+
+def default_tool_error_function(_ctx: RunContextWrapper[Any], error: Exception) -> str:
+    if isinstance(error, InvalidArguments):
+        return f"The tool was not run, because its arguments are invalid:\n{error}"
+    if isinstance(error, ToolTimeoutError | ToolOutputError):  # it may have happened: no invitation to try again
+        return str(error)
+    return f"An error occurred while running the tool. Please try again. Error: {text_of_error(error)}"
+
+
+def text_of_error(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # a foreign error whose own text fails is still an error
+        return type(error).__name__
+
+
+_INPUT_GUARDRAILS = sequence_of(ToolInputGuardrail, "a list of tool input guardrails")
+_OUTPUT_GUARDRAILS = sequence_of(ToolOutputGuardrail, "a list of tool output guardrails")
+
+
+@dataclass(eq=False)
+class FunctionTool:
+    """A tool of our own process: a schema that the model sees and a function that runs."""
+
+    name: str
+    description: str
+    params_json_schema: Mapping[str, Any]
+    on_invoke_tool: Invoke
+    """Called with the context and the arguments as a JSON text."""
+    strict_json_schema: bool = True
+    is_enabled: EnabledRule = True
+    needs_approval: ApprovalRule = False
+    on_approval: OnApproval | None = field(default=None, kw_only=True)
+    """Asked when a call has to wait: may decide in a person's place."""
+    timeout: float | None = None
+    failure_error_function: FailureText | None = default_tool_error_function
+    """What the model reads when the body raises. None: the error ends the drive of the run."""
+    recovery: Recovery = "ask"
+    version: str | None = None
+    """Part of what is approved: a new version asks anew."""
+    decide_within: float | None = None
+    """Seconds in which a person must decide; then `at_deadline` says what becomes of the question."""
+    at_deadline: Literal["reject", "escalate"] = "reject"
+    approval_valid_for: float | None = None
+    """Seconds for which an approval can be used; then a person is asked anew."""
+    tool_input_guardrails: Sequence[ToolInputGuardrail] = ()
+    tool_output_guardrails: Sequence[ToolOutputGuardrail] = ()
+    check_arguments: Callable[[JsonObject], str | None] | None = field(default=None, repr=False)
+    """What is wrong with these arguments, or None. Edits are checked with it before anybody sees them."""
+
+    kind = "function"
+
+    def problem_with(self, arguments: JsonObject) -> str | None:
+        """What is wrong with these arguments, or None: by the tool's own check, or by its schema."""
+        if self.check_arguments is not None:
+            return self.check_arguments(arguments)
+        return "\n".join(problems(self.params_json_schema, arguments)) or None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.needs_approval, bool) and not callable(self.needs_approval):
+            raise UserError(
+                f"Tool '{self.name}': needs_approval is True, False or a function (ctx, params, call_id), "
+                f"not {self.needs_approval!r}."
+            )
+        if self.on_approval is not None and not callable(self.on_approval):
+            raise UserError(f"Tool '{self.name}': on_approval is a function (ctx, item), not {self.on_approval!r}.")
+        if self.recovery not in ("ask", "retry") and not callable(self.recovery):
+            raise UserError(f"Tool '{self.name}': recovery is 'ask', 'retry' or a function, not {self.recovery!r}.")
+        if self.at_deadline not in ("reject", "escalate"):
+            raise UserError(f"Tool '{self.name}': at_deadline is 'reject' or 'escalate', not {self.at_deadline!r}.")
+        self._check_fields()
+
+    def _check_fields(self) -> None:
+        check("A tool's ", name=(self.name, NAME))
+        check(
+            f"Tool '{self.name}': ",
+            description=(self.description, TEXT),
+            strict_json_schema=(self.strict_json_schema, FLAG),
+            is_enabled=(self.is_enabled, RULE),
+            timeout=(self.timeout, optional(SECONDS)),
+            failure_error_function=(self.failure_error_function, optional(FUNCTION)),
+            version=(self.version, optional(TEXT)),
+            decide_within=(self.decide_within, optional(SECONDS)),
+            approval_valid_for=(self.approval_valid_for, optional(SECONDS)),
+            tool_input_guardrails=(self.tool_input_guardrails, _INPUT_GUARDRAILS),
+            tool_output_guardrails=(self.tool_output_guardrails, _OUTPUT_GUARDRAILS),
+        )
+
+    @property
+    def identity(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A digest of what a call of this tool means: the schema without its prose, and the declared version."""
+        return hashlib.blake2b(
+            canonical([without_prose(self.params_json_schema), self.version]), digest_size=12
+        ).hexdigest()
+
+
+Tool: TypeAlias = FunctionTool
+
+
+def escaped(part: str) -> str:
+    """A part of a tool's identity, so that `mcp:files:read` has three parts whatever a server is called."""
+    return part.replace("%", "%25").replace(":", "%3A")
+
+
+_NAMES = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
+_VALUES = ("default", "enum", "const", "examples")
+
+
+def without_prose(schema: object, *, names: bool = False) -> object:
+    """A JSON schema without titles and descriptions. `names`: the keys here are names of properties, not keywords."""
+    if isinstance(schema, Mapping):
+        return {
+            key: each if not names and key in _VALUES else without_prose(each, names=not names and key in _NAMES)
+            for key, each in schema.items()
+            if names or key not in ("title", "description")
+        }
+    return [without_prose(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def _called(function: Callable[..., Any], positional: list[object], named: dict[str, object]) -> Any:
+    try:
+        return function(*positional, **named)
+    except StopIteration as error:  # no future can hold one: the thread's answer would never come
+        raise RuntimeError(f"the tool's function raised StopIteration({error})") from error
+
+
+def _is_context_type(annotation: object) -> bool:
+    found = get_origin(annotation) or annotation
+    return isinstance(found, type) and issubclass(found, RunContextWrapper)
+
+
+@overload
+def function_tool(function: Callable[..., Any], /) -> FunctionTool: ...
+
+
+@overload
+def function_tool(
+    *,
+    name_override: str | None = None,
+    description_override: str | None = None,
+    docstring_style: Literal["google", "numpy", "sphinx"] | None = None,
+    use_docstring_info: bool = True,
+    failure_error_function: FailureText | None = default_tool_error_function,
+    strict_mode: bool = True,
+    is_enabled: EnabledRule = True,
+    needs_approval: ApprovalRule = False,
+    timeout: float | None = None,
+    recovery: Recovery = "ask",
+    version: str | None = None,
+    decide_within: float | None = None,
+    at_deadline: Literal["reject", "escalate"] = "reject",
+    approval_valid_for: float | None = None,
+    tool_input_guardrails: Sequence[ToolInputGuardrail] = (),
+    tool_output_guardrails: Sequence[ToolOutputGuardrail] = (),
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+
+
+def function_tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name_override: str | None = None,
+    description_override: str | None = None,
+    docstring_style: Literal["google", "numpy", "sphinx"] | None = None,
+    use_docstring_info: bool = True,
+    failure_error_function: FailureText | None = default_tool_error_function,
+    strict_mode: bool = True,
+    is_enabled: EnabledRule = True,
+    needs_approval: ApprovalRule = False,
+    timeout: float | None = None,
+    recovery: Recovery = "ask",
+    version: str | None = None,
+    decide_within: float | None = None,
+    at_deadline: Literal["reject", "escalate"] = "reject",
+    approval_valid_for: float | None = None,
+    tool_input_guardrails: Sequence[ToolInputGuardrail] = (),
+    tool_output_guardrails: Sequence[ToolOutputGuardrail] = (),
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+    """Make a tool of a function: its schema comes from the signature, the types and the docstring.
+
+    A plain function runs in a thread, off the event loop. A first parameter of type `RunContextWrapper` or
+    `ToolContext` is given
+    the context and is no parameter of the tool.
+    """
+
+    def make(function: Callable[..., Any]) -> FunctionTool:
+        schema = function_schema(
+            function,
+            name_override=name_override,
+            description_override=description_override,
+            docstring_style=docstring_style,
+            use_docstring_info=use_docstring_info,
+            strict_json_schema=strict_mode,
+            is_context_type=_is_context_type,
+        )
+
+        async def invoke(ctx: ToolContext[Any], text: str) -> object:
+            arguments = parse_arguments(text)
+            if arguments is None:
+                raise InvalidArguments("the arguments are not one JSON object")
+            positional, named = schema.bind(arguments)
+            if schema.takes_context:
+                positional.insert(0, ctx)
+            if schema.is_async:
+                return await function(*positional, **named)
+            found = await asyncio.to_thread(_called, function, positional, named)
+            return await found if inspect.isawaitable(found) else found
+
+        def check(arguments: JsonObject) -> str | None:
+            try:
+                schema.bind(arguments)
+            except InvalidArguments as error:
+                return str(error)
+            return None
+
+        return FunctionTool(
+            name=schema.name,
+            description=schema.description,
+            params_json_schema=schema.params_json_schema,
+            on_invoke_tool=invoke,
+            strict_json_schema=strict_mode,
+            is_enabled=is_enabled,
+            needs_approval=needs_approval,
+            timeout=timeout,
+            failure_error_function=failure_error_function,
+            recovery=recovery,
+            version=version,
+            decide_within=decide_within,
+            at_deadline=at_deadline,
+            approval_valid_for=approval_valid_for,
+            tool_input_guardrails=tool_input_guardrails,
+            tool_output_guardrails=tool_output_guardrails,
+            check_arguments=check,
+        )
+
+    return make if function is None else make(function)

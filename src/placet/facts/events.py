@@ -1,0 +1,488 @@
+"""The facts: everything that can be written into a run's log, in the past tense, one small class each.
+
+A fact is a JSON array whose first element names its kind (the `tag`). Fields are only ever added at the end, with a
+default: then old logs load in new code, and a kind or a field keeps its meaning for ever. What can be derived is not a
+fact.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from placet.facts.codec import Json, JsonObject
+
+FORMAT = 1
+"""The version of the log's format. It changes when old code could no longer read new logs."""
+
+Delivery: TypeAlias = Literal["own", "chained", "auto", "conversation"]
+"""Who keeps the history: we do; the server, from a given response on; the server, from our first; a server
+conversation."""
+
+Verdict: TypeAlias = Literal["approve", "reject", "edit", "respond"]
+
+Outcome: TypeAlias = Literal[
+    "finished",  # the body ran and returned
+    "failed",  # the body ran and raised, or an in-doubt call was given up
+    "rejected",  # a person or a grant said no; the body never ran
+    "answered",  # a person answered in the tool's place
+    "denied",  # no body could run: no such tool, malformed arguments, a rule
+    "expired",  # nobody decided in time
+    "superseded",  # a newer message took the place of the question
+    "cancelled",  # the run was cancelled
+]
+
+
+class Usage(msgspec.Struct, array_like=True, gc=False):
+    """Tokens and requests, summed over a run."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def add(self, other: Usage) -> None:
+        self.requests += other.requests
+        self.input_tokens += other.input_tokens
+        self.output_tokens += other.output_tokens
+        self.total_tokens += other.total_tokens
+        if other.cached_tokens or other.reasoning_tokens or other.cache_write_tokens:  # most answers have none
+            self.cached_tokens += other.cached_tokens
+            self.reasoning_tokens += other.reasoning_tokens
+            self.cache_write_tokens += other.cache_write_tokens
+
+    def copy(self) -> Usage:
+        return msgspec.structs.replace(self)
+
+    def become(self, other: Usage) -> None:
+        """Take over the other's figures."""
+        self.requests = self.input_tokens = self.output_tokens = 0
+        self.total_tokens = self.cached_tokens = self.reasoning_tokens = self.cache_write_tokens = 0
+        self.add(other)
+
+
+class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The base of all facts. They hold no cycles, so the garbage collector need not look at them."""
+
+
+class RunStarted(Fact, frozen=True, tag="start"):
+    agent: str
+    """The address of the agent: its name (or key), with the tools and handoffs that lead to it."""
+    input: str | list[JsonObject]
+    max_turns: int | None
+    delivery: Delivery = "own"
+    server_id: str | None = None
+    """The previous response, or the conversation, that the run began from."""
+    session: str | None = None
+    session_length: int = 0
+    """How many items of the input came out of the session."""
+    context: JsonObject | None = None
+    """The user's context, where it is a mapping and the run is to be driven by whoever comes."""
+    by: str | None = None
+    """Who started the run."""
+    session_total: int = 0
+    """How many items the session held when the run began: more than were read, if some were of no use."""
+
+
+class RunForked(Fact, frozen=True, tag="fork"):
+    """What stands before this was copied from another run. Calls that were started there stay started here."""
+
+    origin: str
+
+
+class TurnLimitSet(Fact, frozen=True, tag="turns"):
+    max_turns: int | None
+
+
+class InputAdded(Fact, frozen=True, tag="input"):
+    """Items that came while the run was on its way. They stand behind the outputs of the open turn."""
+
+    items: list[JsonObject]
+    id: str = ""
+    """The same addition, brought by two copies of a state, counts once."""
+
+
+class RequestSent(Fact, frozen=True, tag="ask"):
+    """The model is about to be asked. The request carries all that was unsent at this place of the log."""
+
+    after: str | None = None
+    """In a conversation: the id of its newest item at this moment; empty: it has none; None: nobody looked."""
+
+
+class RequestRefused(Fact, frozen=True, tag="refused"):
+    """The provider certainly did not take the request."""
+
+    why: str
+
+
+class RequestLost(Fact, frozen=True, tag="lost"):
+    """Nobody knows whether the provider took the request."""
+
+    why: str
+
+
+class RequestSettled(Fact, frozen=True, tag="settled"):
+    """It is known now whether a lost request was taken: from the conversation itself, or because a person said so."""
+
+    taken: bool
+    by: str | None = None
+
+
+class ResponseReceived(Fact, frozen=True, tag="answer"):
+    """The model's answer, and thereby the acknowledgement of all that the request carried."""
+
+    response_id: str | None
+    output: list[JsonObject]
+    usage: Usage
+    request_id: str | None = None
+
+
+class ResponseUnusable(Fact, frozen=True, tag="nonsense"):
+    """The model answered, and no run can go on with it."""
+
+    response_id: str | None
+    why: str
+    usage: Usage | None = None
+    """What it cost all the same."""
+    request_id: str | None = None
+
+
+class CallsAllowed(Fact, frozen=True, tag="allow"):
+    calls: list[str]
+
+
+class CallsDeferred(Fact, frozen=True, tag="defer"):
+    """These calls are handoffs: they take place when all other calls of the turn have ended."""
+
+    calls: list[str]
+
+
+class CallHeld(Fact, frozen=True, tag="hold"):
+    """A call waits for a person. The digest says what exactly the person is asked about."""
+
+    call: str
+    digest: str
+    tool: str
+    """The tool's identity: `function:refund`, `mcp:files:delete`, …"""
+    fingerprint: str
+    """A digest of the tool's parameters' schema and declared version, as they were when the person was asked."""
+    why: str | None = None
+    """Why a person is asked although no rule said so: a predicate that failed, a tool that changed, …"""
+    expires_at: float | None = None
+    """When the question ends by itself, if nobody has answered it."""
+    at_expiry: Literal["reject", "escalate"] | None = None
+
+
+class CallInDoubt(Fact, frozen=True, tag="doubt"):
+    """A call was claimed and nobody knows whether it happened. A person is asked."""
+
+    call: str
+    digest: str
+    tool: str
+    fingerprint: str
+    why: str | None = None
+
+
+class InputAsked(Fact, frozen=True, tag="elicit"):
+    """The body of a call asked for a person's input and gave its place up. It is begun again with the answers."""
+
+    call: str
+    digest: str
+    tool: str
+    fingerprint: str
+    questions: dict[str, JsonObject]
+    """By key: a form (`message`, `requestedSchema`) or a page to go to (`message`, `url`)."""
+    state: str | None = None
+    """What the body wants back with the answers, as it gave it: only the body understands it."""
+    expires_at: float | None = None
+    at_expiry: Literal["reject", "escalate"] | None = None
+
+
+class CallsStarted(Fact, frozen=True, tag="run"):
+    """The claim: written before the effects."""
+
+    calls: list[str]
+
+
+class CallEnded(Fact, frozen=True, tag="end"):
+    call: str
+    outcome: Outcome
+    output: Json
+    """What the model reads: a text, or a list of content parts."""
+
+
+class DecisionMade(Fact, frozen=True, tag="decide"):
+    call: str
+    request: int
+    """Which question about the call was answered: the first, or a later one that a change or a doubt made necessary."""
+    digest: str
+    """What the person saw; for an edit, what they made of it."""
+    verdict: Verdict
+    by: str | None
+    at: float
+    reason: str | None = None
+    message: str | None = None
+    """For a rejection: what the model reads."""
+    arguments: JsonObject | None = None
+    """For an edit: what is to run."""
+    output: Json = None
+    """For an answer: what the model reads."""
+    grant: str | None = None
+    """The standing decision that decided, if it was not a person who looked at this call."""
+
+
+class DecisionRevoked(Fact, frozen=True, tag="revoke"):
+    call: str
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class GrantMade(Fact, frozen=True, tag="grant"):
+    """A standing decision, and all that it covers."""
+
+    id: str
+    agent: str
+    tool: str
+    fingerprint: str
+    """The tool's schema and version when the grant was made: a tool that changed is not covered any more."""
+    verdict: Literal["approve", "reject"]
+    by: str | None
+    at: float
+    reason: str | None = None
+    message: str | None = None
+    scope: Literal["run", "agent"] = "run"
+    arguments: JsonObject | None = None
+    until: float | None = None
+    uses: int | None = None
+    path: str = ""
+    """The nested run in which it was made, and with which it ends."""
+
+
+class GrantRevoked(Fact, frozen=True, tag="ungrant"):
+    id: str
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class TurnJudged(Fact, frozen=True, tag="judged"):
+    """A function looked at the outputs of the turn and said: go on. It is not asked twice."""
+
+
+class GuardrailRecord(msgspec.Struct, frozen=True, array_like=True):
+    name: str
+    tripped: bool
+    info: Json = None
+
+
+class GuardrailsJudged(Fact, frozen=True, tag="guard"):
+    """Rules in code have looked at something, and this is what they said."""
+
+    kind: Literal["input", "output", "tool_input", "tool_output"]
+    results: list[GuardrailRecord]
+    call: str | None = None
+
+
+class SessionWriting(Fact, frozen=True, tag="saving"):
+    """The items of the history up to here are about to be written into the session."""
+
+    end: int
+
+
+class SessionWritten(Fact, frozen=True, tag="saved"):
+    """They are in the session."""
+
+    end: int
+    left_out: int = 0
+    """How many of them it could not keep."""
+
+
+class AgentChanged(Fact, frozen=True, tag="agent"):
+    """A handoff took place: the turn's calls have ended, and another agent goes on."""
+
+    agent: str
+
+
+class HistoryRewritten(Fact, frozen=True, tag="rewrite"):
+    """A handoff's filter changed what the next agent reads."""
+
+    items: list[JsonObject]
+    input_length: int = 0
+    """How many of them are what the run began with."""
+
+
+class RunStopped(Fact, frozen=True, tag="stop"):
+    """An error ended the drive, not the run: it can be resumed."""
+
+    code: str
+    message: str
+
+
+class CancelAsked(Fact, frozen=True, tag="cancel"):
+    """Somebody wants the run to end. Whoever drives it ends what is open and then the run."""
+
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class ResumeAsked(Fact, frozen=True, tag="resume"):
+    """Somebody wants a run that an error stopped to be gone on with."""
+
+    by: str | None
+    at: float
+
+
+class RunCancelled(Fact, frozen=True, tag="cancelled"):
+    """The end of a run that somebody cancelled."""
+
+
+class ContextSaved(Fact, frozen=True, tag="context"):
+    """The user's context as it stood, for the next drive."""
+
+    value: JsonObject
+
+
+class QuestionEscalated(Fact, frozen=True, tag="escalate"):
+    """Nobody answered in time, and the question goes to others: it waits on, without a deadline."""
+
+    call: str
+
+
+class RunEnded(Fact, frozen=True, tag="final"):
+    output: Json
+
+
+HoldKind: TypeAlias = Literal["run", "agent", "tool"]
+
+
+class HoldPlaced(Fact, frozen=True, tag="held"):
+    """Of the operators' log: nothing that this covers starts from now on, approved or not."""
+
+    kind: HoldKind
+    name: str
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class HoldLifted(Fact, frozen=True, tag="lifted"):
+    """Of the operators' log: what this covered may start again."""
+
+    kind: HoldKind
+    name: str
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class StandingGrantMade(Fact, frozen=True, tag="standing"):
+    """Of the operators' log: a decision in some run reaches beyond it."""
+
+    run: str
+    """Empty: it was made at a desk, and not in a run."""
+    grant: GrantMade
+
+
+class RunErased(Fact, frozen=True, tag="forgotten"):
+    """Of the operators' log: what the facts of a run that had ended said was taken out of the store for good."""
+
+    run: str
+    by: str | None
+    at: float
+    reason: str | None
+    length: int
+    head: str
+    """Where the run's log stood, and stands: its chain is the same without what was erased."""
+
+
+class DeletedRun(msgspec.Struct, frozen=True, array_like=True):
+    """A run that is gone, and where its log stood."""
+
+    run: str
+    length: int
+    head: str
+
+
+class RunsDeleted(Fact, frozen=True, tag="deleted"):
+    """Of the operators' log: these runs were taken out of the store, logs and all. What stays of each is its place."""
+
+    runs: list[DeletedRun]
+    by: str | None
+    at: float
+    reason: str | None = None
+    ended_before: float | None = None
+    """Of a purge: it took all that had ended before this time."""
+
+
+class Erased(Fact, frozen=True, tag="erased"):
+    """Stands in a log where a fact was erased."""
+
+    digest: str
+    """The salted digest by which the fact is in the chain. The salt is gone: nobody can guess what stood there."""
+    kind: str
+    """Which kind of fact it was. A hint for readers: the chain does not cover it."""
+
+
+class InChild(Fact, frozen=True, tag="in"):
+    """A fact of a nested run. A child's log is the facts under its path, in order."""
+
+    path: str
+    fact: PlainFact
+
+
+PlainFact: TypeAlias = (
+    RunStarted
+    | RunForked
+    | TurnLimitSet
+    | InputAdded
+    | RequestSent
+    | RequestRefused
+    | RequestLost
+    | RequestSettled
+    | ResponseReceived
+    | ResponseUnusable
+    | CallsAllowed
+    | CallsDeferred
+    | CallHeld
+    | CallInDoubt
+    | InputAsked
+    | CallsStarted
+    | CallEnded
+    | DecisionMade
+    | DecisionRevoked
+    | GrantMade
+    | GrantRevoked
+    | TurnJudged
+    | GuardrailsJudged
+    | SessionWriting
+    | SessionWritten
+    | AgentChanged
+    | HistoryRewritten
+    | RunStopped
+    | CancelAsked
+    | ResumeAsked
+    | RunCancelled
+    | ContextSaved
+    | QuestionEscalated
+    | RunEnded
+    | HoldPlaced
+    | HoldLifted
+    | StandingGrantMade
+    | RunErased
+    | RunsDeleted
+    | Erased
+)
+AnyFact: TypeAlias = PlainFact | InChild
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What one append writes, whole or not at all: the time, and the facts."""
+
+    at: float
+    facts: list[AnyFact]

@@ -1,0 +1,245 @@
+"""What a run produced, as its users see it: items with the agent that made them, and the model's responses.
+
+A raw item is a plain dict in the shape of the Responses API (or, where somebody made the item by hand, an object of the
+`openai` package). Fields and item types that we do not know are kept as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+
+from placet.facts.codec import JsonObject, plain_item
+from placet.facts.events import Usage
+
+
+class Named(Protocol):
+    """All that an item needs of its agent."""
+
+    @property
+    def name(self) -> str: ...
+
+
+def field_of(raw_item: object, name: str) -> Any:  # Any: whatever the provider put there
+    """A field of a raw item, whether it is a dict or an object."""
+    return raw_item.get(name) if isinstance(raw_item, dict) else getattr(raw_item, name, None)
+
+
+def _text_field(raw_item: object, name: str) -> str | None:
+    found = field_of(raw_item, name)
+    return found if isinstance(found, str) else None
+
+
+@dataclass(eq=False, repr=False)
+class _ItemBase:
+    agent: Named
+    raw_item: Any  # Any: a dict of ours, or an object of somebody else's
+    type: ClassVar[str] = "item"
+
+    def to_input_item(self) -> JsonObject:
+        """The item as a model reads it."""
+        return plain_item(self.raw_item)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(agent={self.agent.name!r}, raw_item={self.raw_item!r})"
+
+
+class MessageOutputItem(_ItemBase):
+    """A message of the model."""
+
+    type: ClassVar[str] = "message_output_item"
+
+    @property
+    def text(self) -> str:
+        return text_of(self.to_input_item())
+
+    @property
+    def refusal(self) -> str | None:
+        """What the model said instead of answering, where it refused to."""
+        return refusal_of(self.to_input_item())
+
+
+class ReasoningItem(_ItemBase):
+    """What the model thought, as far as its provider shows it."""
+
+    type: ClassVar[str] = "reasoning_item"
+
+
+@dataclass(eq=False, repr=False)
+class ToolCallItem(_ItemBase):
+    """The model called a tool."""
+
+    id: str = ""
+    """Our id of the call; empty on an item made by hand."""
+    type: ClassVar[str] = "tool_call_item"
+
+    @property
+    def name(self) -> str | None:
+        return _text_field(self.raw_item, "name")
+
+    @property
+    def call_id(self) -> str | None:
+        """The provider's label."""
+        return _text_field(self.raw_item, "call_id")
+
+
+@dataclass(eq=False, repr=False)
+class ToolCallOutputItem(_ItemBase):
+    """What the model reads of a call that has ended."""
+
+    output: Any = None  # Any: what the tool returned
+    id: str = ""
+    type: ClassVar[str] = "tool_call_output_item"
+
+    @property
+    def call_id(self) -> str | None:
+        return _text_field(self.raw_item, "call_id")
+
+
+class HandoffCallItem(ToolCallItem):
+    """The model asked to hand over."""
+
+    type: ClassVar[str] = "handoff_call_item"
+
+
+@dataclass(eq=False, repr=False)
+class HandoffOutputItem(_ItemBase):
+    """The conversation went from one agent to another."""
+
+    source_agent: Named | None = None
+    target_agent: Named | None = None
+    type: ClassVar[str] = "handoff_output_item"
+
+
+class MCPApprovalRequestItem(ToolCallItem):
+    """The provider asks whether it may call a tool of an MCP server."""
+
+    type: ClassVar[str] = "mcp_approval_request_item"
+
+    @property
+    def call_id(self) -> str | None:
+        return _text_field(self.raw_item, "id")
+
+    @property
+    def server_label(self) -> str | None:
+        return _text_field(self.raw_item, "server_label")
+
+
+class MCPApprovalResponseItem(ToolCallOutputItem):
+    """What the provider is told: it may, or it may not."""
+
+    type: ClassVar[str] = "mcp_approval_response_item"
+
+    @property
+    def call_id(self) -> str | None:
+        return _text_field(self.raw_item, "approval_request_id")
+
+
+class OtherItem(_ItemBase):
+    """An item type that Placet has no name for: kept, sent back, and shown as it is."""
+
+    type: ClassVar[str] = "other_item"
+
+
+@dataclass(eq=False, repr=False)
+class ToolApprovalItem(_ItemBase):
+    """What a person is asked about: one call, as it would run."""
+
+    tool_name: str | None = None
+    id: str = field(default="", kw_only=True)
+    """Our id of the call: decisions find it by this. Empty on an item made by hand."""
+    kind: Literal["approval", "in_doubt", "mcp_approval", "elicitation"] = field(default="approval", kw_only=True)
+    """`mcp_approval`: the model's provider would call the tool, on an MCP server; it can be approved or rejected.
+    `elicitation`: the call runs, and asks for input."""
+    request_id: str = field(default="", kw_only=True)
+    """The id of the question: a changed or in-doubt call is asked about anew, under a new one."""
+    digest: str = field(default="", kw_only=True)
+    agent_path: str = field(default="", kw_only=True)
+    why: str | None = field(default=None, kw_only=True)
+    """Why a person is asked, where it is not simply the tool's rule."""
+    questions: dict[str, JsonObject] | None = field(default=None, kw_only=True)
+    """Of an elicitation: what the running call wants to know, by key. `respond` answers."""
+    type: ClassVar[str] = "tool_approval_item"
+
+    def __post_init__(self) -> None:
+        if self.tool_name is None:
+            self.tool_name = _text_field(self.raw_item, "name")
+
+    @property
+    def name(self) -> str | None:
+        return self.tool_name
+
+    @property
+    def arguments(self) -> str | None:
+        """The arguments as the model wrote them: a JSON text."""
+        return _text_field(self.raw_item, "arguments")
+
+    @property
+    def call_id(self) -> str | None:
+        """The provider's label; it may be missing, or stand on several calls."""
+        return _text_field(self.raw_item, "call_id") or _text_field(self.raw_item, "id")
+
+    @property
+    def server_label(self) -> str | None:
+        """The MCP server on which the provider would call the tool; None for a function of ours."""
+        return _text_field(self.raw_item, "server_label") if self.kind == "mcp_approval" else None
+
+
+RunItem: TypeAlias = (
+    MessageOutputItem
+    | ReasoningItem
+    | ToolCallItem
+    | ToolCallOutputItem
+    | HandoffCallItem
+    | HandoffOutputItem
+    | MCPApprovalRequestItem
+    | MCPApprovalResponseItem
+    | OtherItem
+    | ToolApprovalItem
+)
+
+
+@dataclass(slots=True)
+class ModelResponse:
+    """What a model answered to one request."""
+
+    output: list[Any]  # Any: dicts, or objects of the `openai` package
+    usage: Usage = field(default_factory=Usage)
+    response_id: str | None = None
+    request_id: str | None = None
+    """The provider's own name for the request: its support asks for it."""
+    incomplete: str | None = None
+    """Why the answer was cut short, as half a sentence («it reached …»); None: it is whole."""
+
+    def to_input_items(self) -> list[JsonObject]:
+        return [plain_item(item) for item in self.output]
+
+
+def text_of(item: JsonObject) -> str:
+    """The text of a message: its output_text (or text) parts joined; a refusal counts as text."""
+    content = item.get("content")
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    return "".join(_part_text(part) for part in content if isinstance(part, dict))
+
+
+def _part_text(part: JsonObject) -> str:
+    found = part.get("text") if part.get("text") is not None else part.get("refusal")
+    return found if isinstance(found, str) else ""
+
+
+def refusal_of(item: JsonObject) -> str | None:
+    """The text of a message's refusal, or None when it holds none."""
+    content = item.get("content")
+    parts = content if isinstance(content, list) else []
+    found = [part.get("refusal") for part in parts if isinstance(part, dict) and part.get("type") == "refusal"]
+    return "".join(text for text in found if isinstance(text, str)) if found else None
+
+
+def final_text(output: Sequence[JsonObject]) -> str | None:
+    """The text of the last message of a response, or None when it holds no message."""
+    messages = [item for item in output if item.get("type") == "message"]
+    return text_of(messages[-1]) if messages else None

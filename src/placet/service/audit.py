@@ -1,0 +1,243 @@
+"""The audit of logs: each run's chain checked offline, and heads that are kept elsewhere compared with what is there.
+
+The chain itself finds a changed, reordered or inserted line. A tail that was cut off, or a whole log that was
+written anew, looks whole by itself: it is found by comparing with heads that were taken earlier and kept where a
+forger does not reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from placet.core.fold import fold
+from placet.core.log import Log, read_lines
+from placet.core.snapshot import dump, is_between_turns
+from placet.core.state import RunFold
+from placet.facts.errors import PlacetError, UserError
+from placet.facts.events import AnyFact, Erased, RunErased, RunsDeleted
+from placet.ports import OPERATORS, DeskStore, RunQuery
+
+
+class Head(msgspec.Struct, frozen=True):
+    """Where a run's log stood: kept elsewhere, it proves what was there."""
+
+    run_id: str
+    length: int
+    digest: str
+
+    def line(self) -> str:
+        return f"{self.run_id} {self.length} {self.digest}"
+
+
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operators' log says about a run that is gone."""
+
+    by: str | None
+    at: float
+    reason: str | None
+    length: int
+    head: str
+    """Where the run's log stood."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    run_id: str
+    verdict: Literal["whole", "deleted", "altered", "unreadable", "cut", "rewritten", "missing", "restored"]
+    message: str = ""
+    erased: RunErased | None = None
+    """Who erased what the run said, when and why: its chain is whole without it."""
+    deleted: Deletion | None = None
+    """Who deleted the run, when and why."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Nothing is wrong: the log is what it was, or was deleted by somebody who said so."""
+        return self.verdict in ("whole", "deleted")
+
+
+def parse_heads(text: str) -> list[Head]:
+    """Heads as `placet audit head` prints them."""
+    found: list[Head] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        parts = line.split()
+        if not parts or parts[0].startswith("#"):
+            continue
+        if len(parts) != 3 or not parts[1].isdigit():
+            raise UserError(f"Line {number} of the heads is not 'run length digest': {line[:80]!r}.")
+        found.append(Head(parts[0], int(parts[1]), parts[2]))
+    return found
+
+
+async def heads(store: DeskStore) -> AsyncIterator[Head]:
+    """Of the operators' log, if there is anything in it, and of every run's."""
+    log = await store.operators_log()
+    if len(log):
+        yield Head(OPERATORS, len(log), log.head.hex())
+    async for run_id in run_ids(store):
+        stored = await store.load(run_id)
+        if stored is not None:
+            yield Head(run_id, stored.length, stored.head.hex())
+
+
+async def verify(store: DeskStore, kept: Iterable[Head] = ()) -> AsyncIterator[Verdict]:
+    """Check the operators' log, every run in the store, and every head that was kept."""
+    by_run: dict[str, list[Head]] = {}
+    for head in kept:
+        by_run.setdefault(head.run_id, []).append(head)
+    of_operators, told = await _operators(store, by_run.pop(OPERATORS, []))
+    if of_operators is not None:
+        yield of_operators
+    async for run_id in run_ids(store):
+        yield await _verdict(store, run_id, by_run.pop(run_id, []), told)
+    for run_id, heads_of_it in by_run.items():
+        yield _verdict_on_gone(run_id, heads_of_it, told.deletions.get(run_id))
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """What the operators' log says about runs."""
+
+    erasures: dict[str, RunErased]
+    deletions: dict[str, Deletion]
+    """The last one of each run."""
+
+
+async def _operators(store: DeskStore, kept: list[Head]) -> tuple[Verdict | None, _Told]:
+    """The verdict on the operators' log (None: there is none, and nothing says that there was), and what it says was
+    erased and deleted. What an altered log says is not believed."""
+    try:
+        log = await store.operators_log()
+        facts = [fact for record in read_lines(log.lines) for fact in record.facts]
+        verdict = _verdict_on(log, kept) if len(log) or kept else None
+    except PlacetError as error:
+        return Verdict(run_id=OPERATORS, verdict="unreadable", message=str(error)), _Told({}, {})
+    told = _Told({fact.run: fact for fact in facts if isinstance(fact, RunErased)}, _deletions(facts))
+    if verdict is None or not verdict.is_whole:
+        return verdict, _Told(told.erasures, {})
+    return msgspec.structs.replace(verdict, message=_spoken_count(len(told.deletions))), told
+
+
+def _deletions(facts: Iterable[AnyFact]) -> dict[str, Deletion]:
+    return {
+        each.run: Deletion(by=fact.by, at=fact.at, reason=fact.reason, length=each.length, head=each.head)
+        for fact in facts
+        if isinstance(fact, RunsDeleted)
+        for each in fact.runs
+    }
+
+
+def _spoken_count(deleted: int) -> str:
+    return "" if not deleted else f"it tells of {deleted} deleted {'run' if deleted == 1 else 'runs'}"
+
+
+def _verdict_on_gone(run_id: str, kept: list[Head], deletion: Deletion | None) -> Verdict:
+    """A run that is not in the store, and of which heads were kept."""
+    if deletion is None:
+        message = "a head of it was kept, the run is gone, and the operators' log knows of no deletion"
+        return Verdict(run_id=run_id, verdict="missing", message=message)
+    by_whom = _by_whom("deleted", deletion.by, deletion.at)
+    longest = max(kept, key=lambda head: head.length)
+    if longest.length > deletion.length:
+        message = f"it had {longest.length} lines, and {deletion.length} when it was {by_whom}"
+        return Verdict(run_id=run_id, verdict="cut", message=message, deleted=deletion)
+    if any(head.length == deletion.length and head.digest != deletion.head for head in kept):
+        message = f"it is not the log that was {by_whom}"
+        return Verdict(run_id=run_id, verdict="rewritten", message=message, deleted=deletion)
+    return Verdict(run_id=run_id, verdict="deleted", message=by_whom, deleted=deletion)
+
+
+async def _verdict(store: DeskStore, run_id: str, kept: list[Head], told: _Told) -> Verdict:
+    try:
+        stored = await store.load(run_id)
+        log = stored.log if stored is not None else None
+        if log is None:
+            return Verdict(run_id=run_id, verdict="unreadable", message="its log is not there")
+        deletion, erasure = told.deletions.get(run_id), told.erasures.get(run_id)
+        if deletion is not None:
+            if _is_back(log, deletion):
+                message = f"{_by_whom('deleted', deletion.by, deletion.at)}, and is back: was a backup restored, or a "
+                message += "state that somebody kept resumed? Delete it again"
+                return Verdict(run_id=run_id, verdict="restored", message=message, deleted=deletion)
+            # another run has begun under its id: what was kept of the first one is settled by the deletion
+            kept = [head for head in kept if (head.length, head.digest) != (deletion.length, deletion.head)]
+            erasure = erasure if erasure is not None and erasure.at > deletion.at else None
+        verdict = _verdict_on(log, kept)
+        if verdict.is_whole and not await _cache_fits(store, log):
+            message = "its cached fold is not what its log gives: delete it from placet_folds, and it is made anew"
+            return Verdict(run_id=run_id, verdict="altered", message=message)
+        return _with_erasure(verdict, log, erasure) if verdict.is_whole else verdict
+    except PlacetError as error:
+        return Verdict(run_id=run_id, verdict="unreadable", message=str(error))
+
+
+async def _cache_fits(store: DeskStore, log: Log) -> bool:
+    """Whether the fold that the store has cached for this log, if it has one, is what the log gives."""
+    recent = await store.load_recent(log.run_id)
+    if recent is None or recent.log is None or recent.log.base is None:
+        return True
+    run = RunFold()
+    for record in read_lines(log.lines[: recent.log.start]):
+        fold(record.facts, into=run)
+    return is_between_turns(run) and dump(run) == recent.log.base
+
+
+def _with_erasure(verdict: Verdict, log: Log, erasure: RunErased | None) -> Verdict:
+    """A whole log that was erased says by whom; one that was erased by nobody, or is back, is not whole."""
+    is_erased = any(isinstance(fact, Erased) for record in read_lines(log.lines) for fact in record.facts)
+    if erasure is None:
+        if not is_erased:
+            return verdict
+        message = "what its facts said was taken out, and the operators' log knows of no erasure"
+        return Verdict(run_id=log.run_id, verdict="altered", message=message)
+    if (erasure.length, erasure.head) != (len(log), log.head.hex()):
+        return Verdict(run_id=log.run_id, verdict="rewritten", message="it is not the log that was erased")
+    message = _by_whom("erased", erasure.by, erasure.at)
+    if not is_erased:
+        message += ", and its data is back: was a backup restored? Erase it again"
+        return Verdict(run_id=log.run_id, verdict="restored", message=message, erased=erasure)
+    return Verdict(run_id=log.run_id, verdict="whole", message=message, erased=erasure)
+
+
+def _is_back(log: Log, deletion: Deletion) -> bool:
+    """Whether this is the log that was deleted, perhaps gone on with."""
+    return len(log) >= deletion.length and head_at(log, deletion.length).hex() == deletion.head
+
+
+def _by_whom(what: str, by: str | None, at: float) -> str:
+    when = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{what} by {by or 'somebody unnamed'} at {when}"
+
+
+def _verdict_on(log: Log, kept: list[Head]) -> Verdict:
+    run_id = log.run_id
+    if not log.verify():
+        return Verdict(run_id=run_id, verdict="altered", message="its lines do not give the head that is stored")
+    for head in kept:
+        if len(log) < head.length:
+            return Verdict(run_id=run_id, verdict="cut", message=f"it had {head.length} lines and has {len(log)}")
+        if head_at(log, head.length).hex() != head.digest:
+            return Verdict(run_id=run_id, verdict="rewritten", message=f"its first {head.length} lines were others")
+    return Verdict(run_id=run_id, verdict="whole")
+
+
+def head_at(log: Log, length: int) -> bytes:
+    """The head that the chain had after so many lines."""
+    walker = Log(log.run_id, log.key)
+    for text in log.lines[:length]:
+        walker.adopt(text)
+    return walker.head
+
+
+async def run_ids(store: DeskStore) -> AsyncIterator[str]:
+    """All runs in the store, newest first."""
+    cursor: str | None = None
+    while True:
+        page = await store.runs(RunQuery(cursor=cursor, limit=200))
+        for row in page.rows:
+            yield row.id
+        cursor = page.cursor
+        if cursor is None:
+            return

@@ -1,0 +1,228 @@
+"""Driving stored runs: take one, find its agent, make its context, go on with it as far as it goes."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from placet.core.fold import fold
+from placet.core.log import Log
+from placet.core.state import RunFold
+from placet.declare.agent import Agent
+from placet.declare.agent_graph import AgentGraph
+from placet.declare.run_config import RunConfig
+from placet.facts.codec import JsonObject
+from placet.facts.errors import PlacetError, RunConflict, StateRefused, StoreError, UserError
+from placet.facts.events import RunStopped
+from placet.ports import DeskStore, Session
+from placet.runtime.frame import awaited
+from placet.runtime.journal import fold_log, load_recent
+from placet.runtime.runner import Order, carry_out
+from placet.service.doctor import lacks_code
+from placet.states.run_state import RunState
+from placet.states.secrets import split_secrets, spoken
+
+logger = logging.getLogger("placet.fleet")
+
+MAX_TAKEOVERS = 10
+"""After so many drivers that died with a run one after another, nobody drives it until an operator says so."""
+
+ContextFactory: TypeAlias = Callable[[str, JsonObject | None], Any | Awaitable[Any]]
+"""Called with the run's id and its stored context whenever the run is driven: for what cannot be stored."""
+
+SessionFactory: TypeAlias = Callable[[str], Session]
+"""Opens the session with this id, for runs that were begun with one."""
+
+
+class Contexts:
+    """How a run's context is stored and made again."""
+
+    def __init__(
+        self,
+        *,
+        serializer: Callable[[Any], Mapping[str, Any]] | None = None,
+        deserializer: Callable[[JsonObject], Any] | None = None,
+        factory: ContextFactory | None = None,
+    ) -> None:
+        if (serializer is None) != (deserializer is None):
+            raise UserError("A context needs a serializer and a deserializer, or neither.")
+        self._serializer = serializer
+        self._deserializer = deserializer
+        self._factory = factory
+
+    def dump_first(self, context: Any) -> JsonObject | None:
+        """What a run is started with: given to a factory too, whenever the run is driven."""
+        return None if context is None else self._dumped(context)
+
+    def dump(self, context: Any) -> JsonObject | None:
+        """The context as it is stored when a drive ends; None: it is not, because a factory makes it each time."""
+        if context is None or (self._factory is not None and self._serializer is None):
+            return None
+        return self._dumped(context)
+
+    def _dumped(self, context: Any) -> JsonObject | None:
+        value = self._serializer(context) if self._serializer is not None else context
+        if not isinstance(value, Mapping):
+            raise UserError(
+                f"A stored run's context is a mapping, not a {type(value).__name__}: pass context_serializer and "
+                "context_deserializer, or a context_factory that makes it whenever the run is driven."
+            )
+        kept, secrets = split_secrets(value)
+        if secrets:
+            raise UserError(
+                f"The context's fields {', '.join(map(spoken, secrets))} are secrets and cannot be stored: "
+                "supply them by a context_factory."
+            )
+        return dict(kept) if isinstance(kept, dict) else None
+
+    async def load(self, run_id: str, stored: JsonObject | None) -> Any:
+        stored = copy.deepcopy(stored)  # what tools change in it must not change what is known of the run
+        if self._factory is not None:
+            return await awaited(self._factory(run_id, stored))
+        if stored is not None and self._deserializer is not None:
+            return self._deserializer(stored)
+        return stored
+
+
+class RunDriver:
+    """Drives runs of these agents on this store."""
+
+    def __init__(
+        self,
+        store: DeskStore,
+        agents: Sequence[Agent[Any]],
+        contexts: Contexts,
+        config: RunConfig,
+        session_factory: SessionFactory | None = None,
+        *,
+        leaves_missing: bool = False,
+        max_takeovers: int = MAX_TAKEOVERS,
+    ) -> None:
+        """`leaves_missing`: a run that needs a tool that is not here is left to others, who may have it."""
+        self.agents = {agent.address: agent for agent in agents}
+        if len(self.agents) != len(agents):
+            raise UserError("Two agents of this desk have one name: give one of them Agent(key=…).")
+        for agent in agents:
+            AgentGraph(agent).check()
+        self._store = store
+        self._contexts = contexts
+        self._session_factory = session_factory
+        self._config = config
+        self._leaves_missing = leaves_missing
+        self._max_takeovers = max_takeovers
+        self._is_leaving = False
+
+    def leave(self) -> None:
+        """From now on, drives stop before the next request to the model or the next call, and leave the rest."""
+        self._is_leaving = True
+
+    def stay(self) -> None:
+        self._is_leaving = False
+
+    async def drive(self, run_id: str) -> bool:
+        """As far as it goes. False: somebody else drives the run, its code is not here, or it could not be begun."""
+        try:
+            return await self._drive(run_id)
+        except RunConflict:
+            logger.info("run driven by others", extra={"action": "run_taken", "run_id": run_id})
+            return False
+        except (StateRefused, StoreError) as error:  # newer code may read it; a store that is away comes back
+            logger.warning("run left alone", extra={"action": "run_left", "run_id": run_id, "error": str(error)})
+            return False
+        except Exception as error:  # noqa: BLE001  # one run's error must not stop the others; the log of the run has it
+            logger.warning(
+                "run stopped", extra={"action": "run_stopped", "run_id": run_id, "error": type(error).__name__}
+            )
+            return True
+
+    async def _drive(self, run_id: str) -> bool:
+        found = await self._load(run_id)
+        if found is None:
+            return False
+        log, run = found
+        agent = self.agents.get(run.starting_agent)
+        if agent is None or run.has_ended:
+            return False
+        graph = AgentGraph(agent)
+        if self._leaves_missing and lacks_code(graph, run):
+            logger.info(
+                "run left to others", extra={"action": "run_left", "run_id": run_id, "error": "code is missing"}
+            )
+            return False
+        takeovers = await self._takeovers(run_id)
+        if takeovers >= self._max_takeovers:
+            await self._park(run_id, takeovers)
+            return False
+        try:
+            context = await self._contexts.load(run_id, run.context)
+            session = self._session_of(run)
+        except Exception as error:
+            await self._note_stop(log, run, error)
+            raise
+        state = RunState.of_run(graph, log, run, None, self._config.clock)
+        await self._go_on(agent, state, context, session)
+        if takeovers:  # it did not take this driver down: only those that die one after another count
+            await self._store.park(run_id, parked=False)
+        return True
+
+    async def _load(self, run_id: str) -> tuple[Log, RunFold] | None:
+        """The end of the run's log and its fold; the whole log where somebody watches, who is told all of it."""
+        if not self._config.observers:
+            found = await load_recent(self._store, run_id)
+            return None if found is None else found[1:]
+        stored = await self._store.load(run_id)
+        return None if stored is None or stored.log is None else (stored.log, fold_log(stored.log))
+
+    def _session_of(self, run: RunFold) -> Session | None:
+        if run.session is None:
+            return None
+        if self._session_factory is None:
+            raise UserError(
+                f"The run writes into session '{run.session}': give the desk a session_factory that opens it."
+            )
+        return self._session_factory(run.session)
+
+    async def _takeovers(self, run_id: str) -> int:
+        row = await self._store.run(run_id)
+        return row.takeovers if row is not None else 0
+
+    async def _park(self, run_id: str, takeovers: int) -> None:
+        """A run that took too many drivers down waits for an operator: `desk.resume` gives it another chance."""
+        await self._store.park(run_id, parked=True)
+        logger.error("run parked", extra={"action": "run_parked", "run_id": run_id, "takeovers": takeovers})
+
+    async def _note_stop(self, log: Log, run: RunFold, error: Exception) -> None:
+        """The context could not be made: say so in the run's log, where people look."""
+        driver = _Attempt()
+        lease = await self._store.lease(log.run_id, driver)
+        try:
+            code = error.code if isinstance(error, PlacetError) else "context_failed"
+            text = str(error) if isinstance(error, PlacetError) else type(error).__name__
+            stop = RunStopped(code, f"What the run needs could not be made: {text}")
+            line = log.next_line(round(self._config.clock.now(), 3), [stop])
+            fold([stop], into=run)
+            await self._store.append(lease, log, [line], run)
+        finally:
+            await self._store.release(lease, len(log) + 1)
+
+    async def _go_on(self, agent: Agent[Any], state: RunState[Any], context: Any, session: Session | None) -> None:
+        order = Order(
+            agent=agent,
+            input=state,
+            config=self._config,
+            store=self._store,
+            context=context,
+            session=session,
+            save_context=self._contexts.dump,
+            should_leave=lambda: self._is_leaving,
+            load=None if self._config.observers else self._store.load_recent,
+        )
+        await carry_out(order, None)
+
+
+class _Attempt:
+    """Stands for one attempt to drive a run: its lease lives as long as this does."""
+
+    __slots__ = ("__weakref__",)

@@ -1,0 +1,447 @@
+"""A snapshot of a run: a prefix of its log, and decisions that are not in the log yet.
+
+Deciding changes only the state object that it is done on, and running never changes the state that it was given. A
+state is safe to use from several threads: its log is never changed, and its decisions are in a ledger.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from placet.clock import SYSTEM_CLOCK, Clock
+from placet.core.approvals import Ledger
+from placet.core.deciding import contradiction, same_decision
+from placet.core.fold import as_items, fold
+from placet.core.index import RequestKind
+from placet.core.log import Log
+from placet.core.state import Call, RunFold
+from placet.core.table import WAITING, Status
+from placet.declare.agent import Agent
+from placet.declare.agent_graph import AgentGraph
+from placet.declare.context import RunContextWrapper
+from placet.declare.decisions import (
+    Grant,
+    ItemOrId,
+    Word,
+    find_entry,
+    plain_answer,
+    plain_object,
+    refuse_if_hosted,
+    stage_word,
+)
+from placet.declare.run_config import DEFAULT_MAX_TURNS
+from placet.facts.codec import JsonObject, NotPlain, encode, plain_item, writable
+from placet.facts.errors import RunFinished, StaleApproval, UserError
+from placet.facts.events import DecisionMade, Delivery, GrantMade, InputAdded, RunForked, RunStarted
+from placet.facts.ids import call_id, mint, path_of, request_id
+from placet.facts.items import ToolApprovalItem
+from placet.states.seal import Keys
+from placet.states.state_codec import (
+    StateDocument,
+    dump_json,
+    dump_text,
+    load_json,
+    load_text,
+    pack_context,
+    unpack_context,
+)
+
+T = TypeVar("T")
+ContextSerializer: TypeAlias = Callable[[Any], Mapping[str, Any]]
+ContextDeserializer: TypeAlias = Callable[[Mapping[str, Any]], Any]
+
+NO_CONTEXT = "RunState has no context"
+
+
+class RunState(Generic[T]):
+    """A run at a moment, with what people have decided since."""
+
+    def __init__(
+        self,
+        context: RunContextWrapper[T] | None,
+        original_input: str | Sequence[object],
+        starting_agent: Agent[T],
+        max_turns: int | None = DEFAULT_MAX_TURNS,
+        *,
+        conversation_id: str | None = None,
+        previous_response_id: str | None = None,
+        auto_previous_response_id: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        if context is not None and not isinstance(context, RunContextWrapper):
+            raise UserError(f"RunState(context=…) is a RunContextWrapper, not a {type(context).__name__}.")
+        check_agent(starting_agent)
+        check_turns(max_turns)
+        delivery, server_id = delivery_of(conversation_id, previous_response_id, auto_previous_response_id)
+        started = RunStarted(starting_agent.address, as_input(original_input), max_turns, delivery, server_id)
+        self._log = new_log()
+        self._log.append(self._log.next_line(round(clock.now(), 3), [started]))
+        self._run = fold([started])
+        self._context = context
+        self._graph = AgentGraph(starting_agent)
+        self._clock = clock
+        self._made_by_hand = True
+        self._added: tuple[InputAdded, ...] = ()
+
+    @classmethod
+    def of_run(cls, graph: AgentGraph, log: Log, run: RunFold, context: T, clock: Clock) -> RunState[T]:
+        """The state of a run at the end of `log`, whose fold is `run`. Both are the state's own from here on."""
+        state = cls.__new__(cls)
+        state._log = log
+        state._run = run
+        state._graph = graph
+        state._clock = clock
+        state._made_by_hand = False
+        state._added = ()
+        run_ids = (*run.origins, log.run_id)
+        state._context = RunContextWrapper(context, run.usage.copy(), ledger=run.ledger, run_ids=run_ids, clock=clock)
+        return state
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    @property
+    def run_id(self) -> str:
+        return self._log.run_id
+
+    @property
+    def context(self) -> RunContextWrapper[T] | None:
+        """The wrapper whose ledger this state's decisions are in."""
+        return self._context
+
+    @property
+    def has_ended(self) -> bool:
+        return self._run.has_ended
+
+    def get_interruptions(self) -> list[ToolApprovalItem]:
+        """What waits for a person, at any depth, innermost calls themselves; empty when nothing does."""
+        return interruptions_of(self._run, self.run_id, self._graph)
+
+    # -- deciding ---------------------------------------------------------------------------------------------------
+
+    def approve(
+        self,
+        approval_item: ItemOrId,
+        always_approve: bool | Grant = False,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        arguments: Mapping[str, object] | None = None,
+    ) -> None:
+        """Say yes to one call; with `arguments` to a changed one; with `always_approve` to its like in this run."""
+        if arguments is not None:
+            edited = self._checked_edit(approval_item, arguments)
+            word = Word(verdict="edit", always=always_approve, by=by, reason=reason, arguments=edited)
+        else:
+            word = Word(verdict="approve", always=always_approve, by=by, reason=reason)
+        self._say("approve", approval_item, word)
+
+    def reject(
+        self,
+        approval_item: ItemOrId,
+        always_reject: bool | Grant = False,
+        *,
+        rejection_message: str | None = None,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Say no: the call never runs, and the model reads `rejection_message`."""
+        word = Word(verdict="reject", always=always_reject, by=by, reason=reason, message=rejection_message)
+        self._say("reject", approval_item, word)
+
+    def respond(
+        self, approval_item: ItemOrId, output: object, *, by: str | None = None, reason: str | None = None
+    ) -> None:
+        """Answer in the tool's place: the call never runs, and the model reads `output`. Of an elicitation, answer what
+        the running call asks: it goes on with these values."""
+        word = Word(verdict="respond", by=by, reason=reason, output=plain_answer(output))
+        self._say("respond to", approval_item, word)
+
+    def _say(self, verb: str, item: ItemOrId, word: Word) -> None:
+        if self._context is None:
+            raise UserError(f"Cannot {verb} tool: {NO_CONTEXT}")
+        run_ids = (*self._run.origins, self.run_id)
+        stage_word(self._context._ledger, run_ids, item, word, self._clock, by_hand=self._made_by_hand)
+
+    def _checked_edit(self, item: ItemOrId, arguments: Mapping[str, object]) -> JsonObject:
+        if self._context is None:
+            raise UserError(f"Cannot approve tool: {NO_CONTEXT}")
+        if self._made_by_hand:
+            raise UserError("Only a call that waits in a run can be edited.")
+        entry = find_entry(self._context._ledger, (*self._run.origins, self.run_id), item)
+        refuse_if_hosted(entry, "edit")
+        tool = self._graph.at(entry.agent).tool_known_as(entry.name, entry.tool)
+        edited = plain_object(arguments, f"The edited arguments of '{entry.name}'")
+        problem = tool.problem_with(edited) if tool is not None else None
+        if problem is not None:
+            raise UserError(f"The edited arguments do not fit tool '{entry.name}':\n{problem}")
+        return edited
+
+    def add_input(self, given: str | Sequence[object]) -> None:
+        """Put a message behind the calls of the open turn: the model reads it with their outputs."""
+        if self.has_ended:
+            raise RunFinished("The run has ended: give the message to a new run.")
+        self._added = (*self._added, InputAdded(as_items(as_input(given)), mint("input")))
+
+    @property
+    def pending_input(self) -> list[JsonObject]:
+        """What was added and is not in the log yet."""
+        return [item for added in self._added for item in added.items]
+
+    def clear_pending_input(self) -> None:
+        self._added = ()
+
+    def merge(self, other: RunState[T]) -> RunState[T]:
+        """Add the other state's decisions to this one. Contradicting ones: an error naming both, and this state is
+        unchanged."""
+        if not isinstance(other, RunState):
+            raise UserError(f"A RunState is merged with another, not with a {type(other).__name__}.")
+        if other.run_id != self.run_id:
+            raise UserError(f"A state of run {other.run_id} cannot be merged into one of run {self.run_id}.")
+        if self._context is None or other._context is None:
+            raise UserError(f"Cannot merge: {NO_CONTEXT}")
+        ledger, theirs = self._context._ledger, other._context._ledger.staged()
+        standing = {fact.call: fact for fact in ledger.staged() if isinstance(fact, DecisionMade)}
+        for fact in theirs:
+            if isinstance(fact, DecisionMade):
+                mine = standing.get(fact.call) or _logged(ledger, fact.call)
+                if mine is not None and not same_decision(mine, fact):
+                    raise StaleApproval(contradiction(mine, fact))
+        decisions = [
+            f for f in theirs if isinstance(f, DecisionMade) and f.call not in standing and not _logged(ledger, f.call)
+        ]
+        ledger.stage(decisions, [fact for fact in theirs if isinstance(fact, GrantMade)])
+        known = {added.id for added in self._added}
+        self._added = (*self._added, *(added for added in other._added if added.id not in known))
+        return self
+
+    def take_over_input(self, other: RunState[T]) -> None:
+        """Keep what was added on the other state and is not in this one's log yet."""
+        self._added = tuple(added for added in other._added if added.id not in self._run.input_ids)
+
+    def fork(self) -> RunState[T]:
+        """An independent run with a new id, from here on. Calls that were started stay so: nothing is done twice."""
+        log = Log(mint("run"), os.urandom(16))
+        for line in self._log.lines:
+            log.adopt(line)
+        forked = RunForked(self.run_id)
+        log.append(log.next_line(round(self._clock.now(), 3), [forked]))
+        run = self._run.copy()
+        if not run.has_ended:
+            fold([forked], into=run)
+        else:
+            raise UserError("The run has ended: there is nothing left to fork.")
+        context: Any = self._context.context if self._context is not None else None
+        twin: RunState[T] = RunState.of_run(self._graph, log, run, context, self._clock)
+        twin._made_by_hand = self._made_by_hand
+        if self._made_by_hand and self._context is not None:
+            ledger = self._context._ledger.copy()
+            twin._context = RunContextWrapper(context, run.usage.copy(), ledger=ledger, clock=self._clock)
+        twin._added = self._added
+        return twin
+
+    # -- storing ----------------------------------------------------------------------------------------------------
+
+    def to_json(
+        self, *, context_serializer: ContextSerializer | None = None, strict_context: bool = False, key: Keys = None
+    ) -> JsonObject:
+        return dump_json(self._document(context_serializer, strict_context), key)
+
+    def to_string(
+        self, *, context_serializer: ContextSerializer | None = None, strict_context: bool = False, key: Keys = None
+    ) -> str:
+        """The state as text, for any place that keeps text, for as long as it takes. With a key it is sealed."""
+        return dump_text(self._document(context_serializer, strict_context), key)
+
+    @classmethod
+    async def from_json(
+        cls,
+        agent: Agent[T],
+        data: Mapping[str, Any],
+        *,
+        context_override: T | RunContextWrapper[T] | None = None,
+        context_deserializer: ContextDeserializer | None = None,
+        strict_context: bool = False,
+        key: Keys = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> RunState[T]:
+        document = load_json(data, key)
+        return cls._restored(agent, document, context_override, context_deserializer, strict_context, clock)
+
+    @classmethod
+    async def from_string(
+        cls,
+        agent: Agent[T],
+        data: str,
+        *,
+        context_override: T | RunContextWrapper[T] | None = None,
+        context_deserializer: ContextDeserializer | None = None,
+        strict_context: bool = False,
+        key: Keys = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> RunState[T]:
+        """Load a state for today's agent. What cannot be loaded is refused by name, before anything runs."""
+        document = load_text(data, key)
+        return cls._restored(agent, document, context_override, context_deserializer, strict_context, clock)
+
+    def _document(self, serializer: ContextSerializer | None, strict: bool) -> StateDocument:
+        wrapper = self._context
+        packed = pack_context(wrapper.context if wrapper is not None else None, serializer, strict=strict)
+        ledger = wrapper._ledger if wrapper is not None else self._run.ledger
+        return StateDocument(
+            log=self._log,
+            run=self._run,
+            staged=list(ledger.staged()),
+            context=packed,
+            made_by_hand=self._made_by_hand,
+            entries=ledger.entries_by_hand() if self._made_by_hand else [],
+            has_wrapper=wrapper is not None,
+            added=list(self._added),
+        )
+
+    @classmethod
+    def _restored(
+        cls,
+        agent: Agent[T],
+        document: StateDocument,
+        context_override: T | RunContextWrapper[T] | None,
+        deserializer: ContextDeserializer | None,
+        strict: bool,
+        clock: Clock,
+    ) -> RunState[T]:
+        check_agent(agent)
+        graph = AgentGraph(agent)
+        check_declarations(graph, document.run)
+        if context_override is not None:
+            given = context_override
+            context = given.context if isinstance(given, RunContextWrapper) else given
+        else:
+            context = unpack_context(document.context, deserializer, strict=strict)
+        state = cls.of_run(graph, document.log, document.run, context, clock)
+        state._made_by_hand = document.made_by_hand
+        state._added = tuple(document.added)
+        if document.made_by_hand:
+            state._context = RunContextWrapper(context, document.run.usage.copy(), clock=clock)
+        if not document.has_wrapper:
+            state._context = None
+            return state
+        assert state._context is not None
+        decisions = [fact for fact in document.staged if isinstance(fact, DecisionMade)]
+        grants = [fact for fact in document.staged if isinstance(fact, GrantMade)]
+        state._context._ledger.stage(decisions, grants, document.entries)
+        return state
+
+    def __repr__(self) -> str:
+        waiting = sum(1 for _ in self._run.waiting())
+        return f"RunState(run_id={self.run_id!r}, turn={self._run.turn}, waiting={waiting})"
+
+
+def _logged(ledger: Ledger, call: str) -> DecisionMade | None:
+    entry = ledger.entry(call)
+    return entry.decision if entry is not None else None
+
+
+def check_agent(agent: object) -> None:
+    if not isinstance(agent, Agent):
+        raise UserError(f"An Agent is needed here, not a {type(agent).__name__}.")
+
+
+def check_turns(max_turns: object) -> None:
+    if max_turns is not None and (not isinstance(max_turns, int) or isinstance(max_turns, bool) or max_turns < 1):
+        raise UserError(f"max_turns is a whole number, 1 or more, or None for no limit, not {max_turns!r}.")
+
+
+def new_log() -> Log:
+    return Log(mint("run"), os.urandom(16))
+
+
+def as_input(given: str | Sequence[object]) -> str | list[JsonObject]:
+    """The input of a run as plain JSON, or UserError naming what cannot be."""
+    if isinstance(given, str):
+        if given.startswith(('{"placet":', '{"placet_sealed":')):
+            raise UserError(
+                "This is the text of a state: load it with `await RunState.from_string(agent, text)` first."
+            )
+        if writable(given) != given:
+            raise UserError("The input is not valid Unicode: it holds half of a surrogate pair.")
+        return given
+    try:
+        return [plain_item(item, f"input[{index}]") for index, item in enumerate(given)]
+    except (NotPlain, TypeError) as error:
+        raise UserError(
+            f"The input is a text or a list of items in the shape of the Responses API: {error}."
+        ) from error
+
+
+def delivery_of(
+    conversation_id: str | None, previous_response_id: str | None, auto: bool
+) -> tuple[Delivery, str | None]:
+    """Who keeps the history, and from where on."""
+    for name, given in (("conversation_id", conversation_id), ("previous_response_id", previous_response_id)):
+        if given is not None and not isinstance(given, str):
+            raise UserError(f"{name} is a text, not {given!r}.")
+    if conversation_id is not None:
+        if previous_response_id is not None or auto:
+            raise UserError(
+                "A run continues a conversation (conversation_id) or a response (previous_response_id), not both."
+            )
+        return "conversation", conversation_id
+    if previous_response_id is not None:
+        return "chained", previous_response_id
+    return ("auto", None) if auto else ("own", None)
+
+
+def check_declarations(graph: AgentGraph, run: RunFold) -> None:
+    """Refuse a state whose agents or tools are not there any more, by name."""
+    for member in run.family():
+        graph.at(member.agent)
+        graph.at(member.response_agent)
+    for owner, call in run.waiting():
+        if not _has_tool(graph.at(owner.response_agent), owner, call):
+            what = f"tool '{call.name}'" if call.server is None else f"the MCP server '{call.server}'"
+            raise UserError(
+                f"Call {call.id} waits for {what}, which agent '{owner.response_agent}' no longer has. "
+                "Declare it again, or load the state with the version of the code that has it."
+            )
+
+
+def _has_tool(agent: Agent[Any], owner: RunFold, call: Call) -> bool:
+    """Whether the agent has the tool, or the server that it came from: which tools that has, only it can tell."""
+    if agent.tool_of(call) is not None:
+        return True
+    entry = owner.ledger.entry(call.id)
+    return entry is not None and agent.toolset_of(entry.tool) is not None
+
+
+def interruptions_of(run: RunFold, run_id: str, graph: AgentGraph) -> list[ToolApprovalItem]:
+    return [approval_item(owner, call, run_id, graph) for owner, call in run.waiting()]
+
+
+def pending_item(run: RunFold, local: str, run_id: str, graph: AgentGraph) -> ToolApprovalItem | None:
+    """The item of one call, if it (still) waits."""
+    owner = run.find(path_of(local))
+    call = owner.calls.get(local) if owner is not None else None
+    if owner is None or call is None or call.status not in WAITING:
+        return None
+    return approval_item(owner, call, run_id, graph)
+
+
+def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph) -> ToolApprovalItem:
+    """What a person is shown: the call as it would run, so in doubt after an edit, what the edit made of it."""
+    shown = dict(call.item) if call.edited is None else {**call.item, "arguments": encode(call.edited).decode()}
+    return ToolApprovalItem(
+        graph.at(owner.response_agent),
+        shown,
+        tool_name=call.name,
+        id=call_id(run_id, call.id),
+        kind="mcp_approval" if call.server is not None else _KIND_OF.get(call.status, "approval"),
+        request_id=request_id(run_id, call.id, call.request),
+        digest=call.digest,
+        agent_path=owner.response_agent,
+        why=call.why,
+        questions=call.questions if call.status is Status.ELICITED else None,
+    )
+
+
+_KIND_OF: dict[Status, RequestKind] = {Status.IN_DOUBT: "in_doubt", Status.ELICITED: "elicitation"}
