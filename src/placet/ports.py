@@ -115,7 +115,11 @@ class Toolset(Protocol[ToolT_co]):
 
 
 class Session(Protocol):
-    """A conversation that outlives a run: a list of items."""
+    """A conversation that outlives a run: a list of items.
+
+    Its id alone does not name it: two databases may both have a session «1». One that outlives its object says where
+    it is kept by a property `kept_in` (a text that names the database, the same in every process): see `HasPlace`.
+    """
 
     @property
     def session_id(self) -> str: ...
@@ -131,6 +135,16 @@ class Session(Protocol):
         ...
 
     async def clear_session(self) -> None: ...
+
+
+class HasPlace(Protocol):
+    """A session that says where it is kept. Without this, a run that waits on it is found by the same object alone."""
+
+    @property
+    def kept_in(self) -> str:
+        """Names the place: the same for all objects that show the same sessions, another for any other. It is written
+        into the run's log, so it holds no secret."""
+        ...
 
 
 class Lease(msgspec.Struct, gc=False):
@@ -189,8 +203,8 @@ class Store(Protocol):
         """
         ...
 
-    async def waiting_on(self, session_id: str) -> str | None:
-        """The run that waits for people on this session, if there is one."""
+    async def waiting_on(self, session_key: str) -> Sequence[str]:
+        """The runs that wait for people on a session with this key (`RunFold.session_key`), newest first."""
         ...
 
     async def holds(self) -> Sequence[Hold]:

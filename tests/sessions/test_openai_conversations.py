@@ -9,10 +9,11 @@ import sys
 import openai
 import pytest
 
-from placet import InMemorySession, MemoryStore, Runner, SessionBusy, UserError
+from placet import InMemorySession, MemoryStore, RunConfig, Runner, SessionBusy, UserError
 from placet.sessions.openai_conversations import OpenAIConversationsSession
 from placet.testing.session_contract import SECONDS, assistant, called, returned, said, talk, user
 from tests.agents.scenes import Traces, approve_all, assert_paired, call, done, facts, go, reloaded, scripted, sent
+from tests.sessions.conversations_server import ConversationsServer
 
 
 @pytest.fixture
@@ -338,3 +339,34 @@ async def test_a_write_is_made_good_although_the_server_could_not_keep_all_of_it
         "c1 -> pay 1 done",
         "assistant: done",
     ]
+
+
+@pytest.mark.promise("P21")
+@pytest.mark.parametrize("way", ["error", "queue", "supersede"])
+async def test_conversations_of_two_services_that_have_one_id_are_two(server, client, way):
+    other = ConversationsServer()
+    other.conversations["conv_1"], server.conversations["conv_1"] = [], []
+    store, traces = MemoryStore(), Traces()
+    agent = scripted("A", [[call("pay", 1, "c1")], done()], traces.gated())
+    mine = OpenAIConversationsSession(conversation_id="conv_1", openai_client=client)
+    try:
+        async with openai.AsyncOpenAI(base_url=other.url, api_key="key-for-tests") as elsewhere:
+            theirs = OpenAIConversationsSession(conversation_id="conv_1", openai_client=elsewhere)
+            waiting = await go(agent, "my secret", session=mine, store=store)
+
+            result = await go(
+                scripted("A", [done("hello")], traces.gated()),
+                "hi",
+                session=theirs,
+                store=store,
+                run_config=RunConfig(on_pending=way),
+            )
+            state = waiting.to_state()
+            state.approve("c1")
+            with pytest.raises(UserError, match="pass the same session"):
+                await go(agent, state, session=theirs, store=store)
+
+            assert (result.final_output, result.run_id != waiting.run_id) == ("hello", True)
+            assert "my secret" not in str(await theirs.get_items())
+    finally:
+        other.close()

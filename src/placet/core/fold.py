@@ -75,7 +75,7 @@ def _run_started(run: RunFold, fact: e.RunStarted) -> None:
     run.max_turns = fact.max_turns
     run.delivery = fact.delivery
     run.server_id = fact.server_id
-    run.session = fact.session
+    run.session, run.session_place = fact.session, fact.session_place
     run.context = fact.context
     run.started_by = fact.by
     run.session_written = fact.session_length

@@ -80,6 +80,7 @@ class _Fold(msgspec.Struct, kw_only=True, omit_defaults=True):
     input_judged: bool = False
     tripped: GuardrailRecord | None = None
     session: str | None = None
+    session_place: str | None = None
     session_written: int = 0
     session_backlog: list[JsonObject] = []
     session_total: int = 0
@@ -140,6 +141,7 @@ def dump(run: RunFold) -> bytes:
             input_judged=run.input_judged,
             tripped=run.tripped,
             session=run.session,
+            session_place=run.session_place,
             session_written=run.session_written,
             session_backlog=run.session_backlog,
             session_total=run.session_total,
@@ -190,6 +192,7 @@ def restore(data: bytes) -> RunFold:
         input_judged=shot.input_judged,
         tripped=shot.tripped,
         session=shot.session,
+        session_place=shot.session_place,
         session_written=shot.session_written,
         session_backlog=shot.session_backlog,
         session_total=shot.session_total,

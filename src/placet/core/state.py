@@ -13,7 +13,7 @@ from placet.core.approvals import Ledger
 from placet.core.table import WAITING, Status
 from placet.facts.codec import Json, JsonObject
 from placet.facts.events import CancelAsked, DecisionMade, Delivery, GuardrailRecord, Outcome, Usage
-from placet.facts.ids import ROOT
+from placet.facts.ids import ROOT, session_key
 
 Request: TypeAlias = Literal["none", "sent", "lost"]
 """The last request to the model: answered (or never made), on its way, or sent without anybody knowing whether it was
@@ -148,6 +148,8 @@ class RunFold:
     tripped: GuardrailRecord | None = None
     """The input guardrail that stopped the run."""
     session: str | None = None
+    session_place: str | None = None
+    """Where the session is kept; None: nobody wrote it down."""
     session_written: int = 0
     """How many items of the history the session holds."""
     session_backlog: list[JsonObject] = field(default_factory=list)
@@ -222,6 +224,7 @@ class RunFold:
         twin.waiting_input, twin.has_new_input = self.waiting_input, self.has_new_input
         twin.input_ids, twin.judged_turn, twin.input_judged = self.input_ids, self.judged_turn, self.input_judged
         twin.tripped, twin.session, twin.session_written = self.tripped, self.session, self.session_written
+        twin.session_place = self.session_place
         twin.session_backlog, twin.session_total = self.session_backlog, self.session_total
         twin.session_writing, twin.responses = self.session_writing, self.responses
         twin.last_output, twin.delivery, twin.server_id = self.last_output, self.delivery, self.server_id
@@ -229,6 +232,11 @@ class RunFold:
         twin.in_flight, twin.newest_item, twin.sent_after = self.in_flight, self.newest_item, self.sent_after
         twin.may_be_at_work = self.may_be_at_work
         return twin
+
+    @property
+    def session_key(self) -> str | None:
+        """By what stores find the run by its session."""
+        return None if self.session is None else session_key(self.session, self.session_place)
 
     @property
     def closed_length(self) -> int:

@@ -86,6 +86,8 @@ class RunStarted(Fact, frozen=True, tag="start"):
     """Who started the run."""
     session_total: int = 0
     """How many items the session held when the run began: more than were read, if some were of no use."""
+    session_place: str | None = None
+    """Where the session is kept, as it says; None in logs of a time when only its id was written down."""
 
 
 class RunForked(Fact, frozen=True, tag="fork"):

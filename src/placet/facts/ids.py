@@ -28,6 +28,21 @@ def mint(prefix: str) -> str:
     return f"{prefix}_{when}{os.urandom(16).translate(_LETTERS).decode()}"
 
 
+OBJECT_PLACE = "object"
+"""The prefix of a session's place that is only a name for its object: it does not say where the session is kept."""
+_KEY = "\x1f"
+
+
+def session_key(session: str, place: str | None) -> str:
+    """By what stores find the runs of a session: its id and where it is kept, or the id alone where nobody says."""
+    return session if place is None or place.startswith(f"{OBJECT_PLACE}_") else f"{session}{_KEY}{place}"
+
+
+def session_of_key(key: str) -> str:
+    """The id in such a key."""
+    return key.partition(_KEY)[0]
+
+
 def local_call_id(path: str, turn: int, index: int) -> str:
     return f"{path}/{turn}.{index}" if path else f"{turn}.{index}"
 

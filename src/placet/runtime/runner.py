@@ -34,6 +34,8 @@ from placet.runtime.lease_holding import Driver, Tenure
 from placet.runtime.loop import drive_safely
 from placet.runtime.result import RunResult, RunResultStreaming, result_of
 from placet.runtime.resume import begin, ended_run, new_words, resume
+from placet.runtime.session_matching import check_session, find_waiting
+from placet.runtime.session_place import place_of
 from placet.runtime.session_turns import SessionTurn
 from placet.runtime.session_writing import read_session
 from placet.runtime.stream import Feed
@@ -200,7 +202,7 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
     is_new = not isinstance(order.input, RunState)
     waits = is_new and order.config.on_pending != "error"
     async with SessionTurn(order.store, order.session, is_new=is_new, waits=waits) as turn:
-        waiting = await order.store.waiting_on(order.session.session_id) if is_new else None
+        waiting = await find_waiting(order.store, order.session) if is_new else None
         return await _carry_out(order if waiting is None else await _behind_waiting(order, waiting), streaming, turn)
 
 
@@ -310,7 +312,12 @@ async def _with_session(session: Session, started: RunStarted) -> RunStarted:
     before, total = await read_session(session)
     given = [*before, *as_items(started.input)]
     return msgspec.structs.replace(
-        started, input=given, session=session.session_id, session_length=len(before), session_total=total
+        started,
+        input=given,
+        session=session.session_id,
+        session_length=len(before),
+        session_total=total,
+        session_place=place_of(session),
     )
 
 
@@ -350,7 +357,7 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
     graph.check()
     if state is not None:
         check_declarations(graph, run)
-    _check_session(order, run)
+    check_session(run, order.session)
     frame = Frame(journal, ROOT, graph, wrapper, order.config, order.hooks, None, order.resend, by_hand, order.session)
     if order.error_handlers:
         frame.error_handlers = order.error_handlers
@@ -367,13 +374,6 @@ def _check_resend(order: Order, run: RunFold) -> None:
             "resend=… says what became of a request whose fate nobody knows (DeliveryUnknown), and this run has none: "
             "resume it without."
         )
-
-
-def _check_session(order: Order, run: RunFold) -> None:
-    given = order.session.session_id if order.session is not None else None
-    if run.session != given:
-        wanted = f"session '{run.session}'" if run.session is not None else "no session"
-        raise UserError(f"The run was begun with {wanted}, and was given {given!r}: pass the same session=….")
 
 
 async def _drive(frame: Frame, order: Order, *, is_new: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Self
 from placet.facts.errors import RunConflict, SessionBusy
 from placet.ports import Lease, Session, Store
 from placet.runtime.lease_holding import Driver, Tenure
+from placet.runtime.session_matching import key_of
 
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5
@@ -36,14 +37,15 @@ class SessionTurn:
         self._outside: Token[tuple[weakref.ref[SessionTurn], ...]] | None = None
 
     async def __aenter__(self) -> Self:
-        await self._take(self._session.session_id)
+        await self._take(key_of(self._session))
         self._outside = _around.set((*_around.get(), weakref.ref(self)))
         return self
 
     async def follow(self) -> None:
         """A session that got its name only when it was first read is taken under that name too."""
-        if self._session.session_id not in self._taken:
-            await self._take(self._session.session_id)
+        key = key_of(self._session)
+        if key not in self._taken:
+            await self._take(key)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -56,39 +58,40 @@ class SessionTurn:
         finally:
             self._driver = None
 
-    async def _take(self, session_id: str) -> None:
-        if any(turn is not None and turn._has(self._store, session_id) for turn in (each() for each in _around.get())):
+    async def _take(self, key: str) -> None:
+        if any(turn is not None and turn._has(self._store, key) for turn in (each() for each in _around.get())):
             raise SessionBusy(
-                f"Session '{session_id}' belongs to the run whose tool or hook this is: a run inside it needs another "
-                "session, or none."
+                f"Session '{self._session.session_id}' belongs to the run whose tool or hook this is: "
+                "a run inside it needs another session, or none."
             )
-        self._taken[session_id] = Tenure(self._store, await self._lease(session_id))
+        self._taken[key] = Tenure(self._store, await self._lease(key))
 
-    def _has(self, store: Store, session_id: str) -> bool:
-        return self._driver is not None and self._store is store and session_id in self._taken
+    def _has(self, store: Store, key: str) -> bool:
+        return self._driver is not None and self._store is store and key in self._taken
 
-    async def _lease(self, session_id: str) -> Lease:
-        place, pause = place_of(session_id), FIRST_PAUSE
+    async def _lease(self, key: str) -> Lease:
+        name, pause = lease_name(key), FIRST_PAUSE
         while True:
             try:
-                return await self._store.lease(place, self._driver)
+                return await self._store.lease(name, self._driver)
             except RunConflict as conflict:
                 if not self._waits:
-                    raise self._refusal(session_id) from conflict
+                    raise self._refusal() from conflict
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _refusal(self, session_id: str) -> RunConflict | SessionBusy:
+    def _refusal(self) -> RunConflict | SessionBusy:
+        name = self._session.session_id
         if not self._is_new:
             return RunConflict(
-                f"Another run is at work on session '{session_id}': wait for that to return, then go on with this one."
+                f"Another run is at work on session '{name}': wait for that to return, then go on with this one."
             )
         return SessionBusy(
-            f"A run is at work on session '{session_id}': wait for it to return, or have this message wait its turn "
+            f"A run is at work on session '{name}': wait for it to return, or have this message wait its turn "
             "with RunConfig(on_pending='queue' | 'supersede')."
         )
 
 
-def place_of(session_id: str) -> str:
+def lease_name(key: str) -> str:
     """Under which name a session is leased from the store: no run has such an id."""
-    return f"session_{hashlib.blake2b(session_id.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
+    return f"session_{hashlib.blake2b(key.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"

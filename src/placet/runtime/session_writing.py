@@ -79,7 +79,7 @@ async def _finish_earlier_write(frame: Frame, session: Session) -> None:
 
 def _written_of(stored: Sequence[JsonObject], meant: Sequence[JsonObject], before: int) -> int:
     """How many of the items that were meant to be written are there: by count, where nobody else wrote meanwhile."""
-    kept, wanted = [_likeness(item) for item in stored], [_likeness(item) for item in meant]
+    kept, wanted = [likeness(item) for item in stored], [likeness(item) for item in meant]
     surplus = len(kept) - before
     if 0 <= surplus <= len(wanted) and kept[before:] == wanted[:surplus]:
         return surplus
@@ -89,7 +89,7 @@ def _written_of(stored: Sequence[JsonObject], meant: Sequence[JsonObject], befor
     return 0
 
 
-def _likeness(item: JsonObject) -> bytes:
+def likeness(item: JsonObject) -> bytes:
     """What of an item a session certainly gives back: services add ids and defaults of their own."""
     kind = item.get("type") or "message"
     return canonical(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ from placet.ports import DeskStore, Session
 from placet.runtime.frame import awaited
 from placet.runtime.journal import fold_log, load_recent
 from placet.runtime.runner import Order, carry_out
+from placet.runtime.session_matching import check_session, says_where
 from placet.service.doctor import lacks_code
 from placet.states.run_state import RunState
 from placet.states.secrets import split_secrets, spoken
@@ -32,8 +34,19 @@ MAX_TAKEOVERS = 10
 ContextFactory: TypeAlias = Callable[[str, JsonObject | None], Any | Awaitable[Any]]
 """Called with the run's id and its stored context whenever the run is driven: for what cannot be stored."""
 
-SessionFactory: TypeAlias = Callable[[str], Session]
-"""Opens the session with this id, for runs that were begun with one."""
+SessionFactory: TypeAlias = Callable[[str], Session] | Callable[[str, str | None], Session]
+"""Opens the session with this id, for runs that were begun with one. A factory of two parameters is also given where
+the session is kept, as it said itself (`kept_in`); None for one that did not say."""
+
+
+def open_session(factory: SessionFactory, name: str, place: str | None) -> Session:
+    chosen: Callable[..., Session] = factory
+    wanted = [
+        each
+        for each in inspect.signature(chosen).parameters.values()
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) and each.default is each.empty
+    ]
+    return chosen(name) if len(wanted) < 2 else chosen(name, place if says_where(place) else None)
 
 
 class Contexts:
@@ -158,6 +171,7 @@ class RunDriver:
         try:
             context = await self._contexts.load(run_id, run.context)
             session = self._session_of(run)
+            check_session(run, session)  # here, where a refusal is written into the log, and people see it
         except Exception as error:
             await self._note_stop(log, run, error)
             raise
@@ -182,7 +196,7 @@ class RunDriver:
             raise UserError(
                 f"The run writes into session '{run.session}': give the desk a session_factory that opens it."
             )
-        return self._session_factory(run.session)
+        return open_session(self._session_factory, run.session, run.session_place)
 
     async def _takeovers(self, run_id: str) -> int:
         row = await self._store.run(run_id)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from placet.facts.checks import TEXT, check
 from placet.facts.codec import JsonObject
+from placet.runtime.session_place import MemoryPlace
 
 
 class InMemorySession:
@@ -16,6 +17,12 @@ class InMemorySession:
         check("InMemorySession: ", session_id=(session_id, TEXT))
         self.session_id = session_id
         self._items: list[JsonObject] = []
+        self._place = MemoryPlace()
+
+    @property
+    def kept_in(self) -> str:
+        """In this object and nowhere else."""
+        return self._place.name
 
     async def get_items(self, limit: int | None = None) -> list[JsonObject]:
         found = self._items if limit is None else self._items[max(0, len(self._items) - limit) :]

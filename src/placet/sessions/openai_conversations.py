@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast
 from placet.facts.codec import JsonObject, plain_item
 from placet.facts.errors import UserError
 from placet.facts.ids import mint
+from placet.runtime.session_place import digest_of_place
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, RateLimitError
@@ -92,6 +93,12 @@ class OpenAIConversationsSession:
     @property
     def session_id(self) -> str:
         return self._conversation_id if self._conversation_id is not None else self._stand_in
+
+    @property
+    def kept_in(self) -> str:
+        """At the service that the client speaks to: two services may give the same id to two conversations."""
+        url = self._client.base_url
+        return digest_of_place("openai", f"{url.scheme}://{url.host}:{url.port}{url.path.rstrip('/')}")
 
     @staticmethod
     def keeps(item: JsonObject) -> bool:

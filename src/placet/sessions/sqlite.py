@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
@@ -11,11 +12,15 @@ from typing import TypeVar
 
 import msgspec
 
-from placet.facts.checks import TEXT, check
+from placet.facts.checks import NAME, TEXT, check, optional
 from placet.facts.codec import JsonObject, encode
 from placet.facts.errors import StoreError
+from placet.runtime.session_place import MemoryPlace, digest_of_place
 
 V = TypeVar("V")
+
+_NO_FILE = (":memory:", "")
+"""What SQLite keeps in memory, or in a file that goes with its connection."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS placet_session_items (
@@ -28,11 +33,18 @@ CREATE INDEX IF NOT EXISTS placet_session_items_by_session ON placet_session_ite
 
 
 class SQLiteSession:
-    """`SQLiteSession("user-7", "chats.db")`; without a file it lives as long as the object."""
+    """`SQLiteSession("user-7", "chats.db")`; without a file it lives as long as the object.
 
-    def __init__(self, session_id: str, db_path: str | Path = ":memory:") -> None:
-        check("SQLiteSession: ", session_id=(session_id, TEXT))
+    A run that waits on it is found by the id and by the file, wherever that is opened by another name. Give it
+    `kept_in="…"`, a name of your own for the file, if the file moves, or has other paths on other machines.
+    """
+
+    def __init__(self, session_id: str, db_path: str | Path = ":memory:", *, kept_in: str | None = None) -> None:
+        check("SQLiteSession: ", session_id=(session_id, TEXT), kept_in=(kept_in, optional(NAME)))
         self.session_id = session_id
+        self._place = MemoryPlace() if str(db_path) in _NO_FILE else None
+        self._kept_in = kept_in
+        self._file = os.path.realpath(db_path)
         self._lock = threading.Lock()
         # One connection, used under the lock: an in-memory database would be lost with its connection.
         try:
@@ -41,6 +53,13 @@ class SQLiteSession:
             self._connection.executescript(_SCHEMA)
         except sqlite3.Error as error:
             raise StoreError(f"The session file {str(db_path)!r} cannot be opened: {error}.") from error
+
+    @property
+    def kept_in(self) -> str:
+        """The file, however it is called here, or this object."""
+        if self._kept_in is not None:
+            return self._kept_in
+        return self._place.name if self._place is not None else digest_of_place("sqlite", self._file)
 
     async def get_items(self, limit: int | None = None) -> list[JsonObject]:
         rows = await self._do(lambda db: self._newest(db, limit))

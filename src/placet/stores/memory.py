@@ -46,7 +46,10 @@ class MemoryStore:
         self._waiting: OrderedDict[str, Log] = OrderedDict()
         self._ended: OrderedDict[str, StoredRun] = OrderedDict()
         self._leases: dict[str, tuple[Lease, weakref.ref[object]]] = {}
-        self._sessions: dict[str, str] = {}
+        self._sessions: dict[str, dict[str, None]] = {}
+        """The runs that wait on a session, by its key, oldest first."""
+        self._session_of: dict[str, str] = {}
+        """The key of the session on which a run waits."""
         self._grants: dict[str, GrantMade] = {}
         self._grant_uses: dict[str, set[str]] = {}
         self._bytes = 0
@@ -121,16 +124,24 @@ class MemoryStore:
                 self._remember_end(known, run)
 
     def _note_session(self, run_id: str, run: RunFold) -> None:
-        assert run.session is not None
+        key = run.session_key
+        assert key is not None
         if not run.has_ended and run.open_calls:
-            self._sessions[run.session] = run_id
-        elif self._sessions.get(run.session) == run_id:
-            del self._sessions[run.session]
+            self._session_of[run_id] = key
+            self._sessions.setdefault(key, {})[run_id] = None
+        else:
+            self._leave_session(run_id)
 
-    async def waiting_on(self, session_id: str) -> str | None:
+    def _leave_session(self, run_id: str) -> None:
+        key = self._session_of.pop(run_id, None)
+        if key is not None:
+            self._sessions[key].pop(run_id)
+            if not self._sessions[key]:
+                del self._sessions[key]
+
+    async def waiting_on(self, session_key: str) -> Sequence[str]:
         with self._lock:
-            run_id = self._sessions.get(session_id)
-            return run_id if run_id in self._waiting else None
+            return list(reversed(self._sessions.get(session_key, ())))
 
     async def holds(self) -> Sequence[Hold]:
         return ()
@@ -171,8 +182,7 @@ class MemoryStore:
         log = self._waiting.pop(run_id, None)
         if log is not None:
             self._bytes -= log.size
-        if self._sessions:
-            self._sessions = {session: waiting for session, waiting in self._sessions.items() if waiting != run_id}
+        self._leave_session(run_id)
 
     def _shrink(self) -> None:
         """Forget the least recently used, but none that somebody is driving."""

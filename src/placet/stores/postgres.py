@@ -272,9 +272,8 @@ class PostgresStore(PostgresRecords):
             log.cached_at = append.fold.position
         opened.ring()
 
-    async def waiting_on(self, session_id: str) -> str | None:
-        found: str | None = await self._value("waiting_on", {"session": _text(session_id)})
-        return found
+    async def waiting_on(self, session_key: str) -> Sequence[str]:
+        return [run_id for (run_id,) in await self._rows("waiting_on", {"session": _text(session_key)})]
 
     # -- grants and holds -------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from placet.core.index import Closed, RequestRow, RequestStatus, RunStatus
 from placet.facts.codec import encode
 from placet.facts.errors import StoreError, UserError
 from placet.facts.events import Fact, GrantMade
+from placet.facts.ids import session_of_key
 from placet.ports import OldestRequest, Page, RunRow, StoreNumbers
 
 R = TypeVar("R")
@@ -110,7 +111,7 @@ def read_run(columns: RunColumns) -> RunRow:
                 "updated_at": updated_at,
                 "length": length,
                 "turn": turn,
-                "session": session,
+                "session": session_of_key(session) if session is not None else None,
                 "final_output": msgspec.json.decode(output) if output is not None else None,
                 "stopped": stopped,
                 "started_by": by,

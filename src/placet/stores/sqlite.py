@@ -168,9 +168,9 @@ class SQLiteStore(SQLiteRecords):
         if given.fold is not None:
             log.cached_at = given.fold.position
 
-    async def waiting_on(self, session_id: str) -> str | None:
-        row = await self._read(lambda db: db.execute(SQL["waiting_on"], (session_id,)).fetchone())
-        return row[0] if row is not None else None
+    async def waiting_on(self, session_key: str) -> Sequence[str]:
+        rows = await self._read(lambda db: db.execute(SQL["waiting_on"], (session_key,)).fetchall())
+        return [run_id for (run_id,) in rows]
 
     # -- grants and holds -------------------------------------------------------------------------------------------
 

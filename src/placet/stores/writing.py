@@ -38,6 +38,7 @@ class Append:
     status: RunStatus
     turn: int
     session: str | None
+    """By what the run is found by its session."""
     holds_session: bool
     """It waits on its session: a new message there must say what becomes of it."""
     final_output: str | None
@@ -77,7 +78,7 @@ def append_of(lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold
         agent=run.starting_agent,
         status=run_status(run),
         turn=run.turn,
-        session=run.session,
+        session=run.session_key,
         holds_session=run.session is not None and not run.has_ended and run.open_calls > 0,
         final_output=encode(run.final_output).decode() if run.has_ended else None,
         stopped=": ".join(run.stopped) if run.stopped is not None else None,

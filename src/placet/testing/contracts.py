@@ -39,7 +39,7 @@ from placet.facts.events import (
     TurnLimitSet,
     Usage,
 )
-from placet.facts.ids import mint
+from placet.facts.ids import mint, session_key
 from placet.ports import Lease, Store, StoredRun
 
 AGENT = "Clerk"
@@ -53,10 +53,11 @@ class Driver:
 class Run:
     """A run as its driver holds it: the log so far, and its fold."""
 
-    def __init__(self, session: str | None = None) -> None:
+    def __init__(self, session: str | None = None, place: str | None = None) -> None:
         self.log = Log(mint("run"), os.urandom(16))
         self.fold = RunFold()
         self._session = session
+        self._place = place
 
     @property
     def id(self) -> str:
@@ -83,7 +84,8 @@ class Run:
 
     @property
     def begins(self) -> list[AnyFact]:
-        return [RunStarted(AGENT, "Grüße, 世界 ✓", 10, session=self._session), RequestSent()]
+        started = RunStarted(AGENT, "Grüße, 世界 ✓", 10, session=self._session, session_place=self._place)
+        return [started, RequestSent()]
 
     @property
     def pauses(self) -> list[AnyFact]:
@@ -398,17 +400,34 @@ class StoreContract:
         before = await store.waiting_on("letters")
         await run.append(store, None, run.pauses)
 
-        assert before is None
-        assert await store.waiting_on("letters") == run.id
-        assert await store.waiting_on("numbers") is None
-        assert await store.waiting_on("unknown") is None
+        assert before == []
+        assert await store.waiting_on("letters") == [run.id]
+        assert await store.waiting_on("numbers") == []
+        assert await store.waiting_on("unknown") == []
+
+    async def test_sessions_with_one_id_in_two_places_are_two_sessions(self) -> None:
+        store, here, there = await self.make_store(), Run("letters", "here"), Run("letters", "there")
+        await here.append(store, None, here.begins, here.pauses)
+        await there.append(store, None, there.begins, there.pauses)
+
+        assert await store.waiting_on(session_key("letters", "here")) == [here.id]
+        assert await store.waiting_on(session_key("letters", "there")) == [there.id]
+        assert await store.waiting_on(session_key("letters", "elsewhere")) == []
+        assert await store.waiting_on("letters") == []
+
+    async def test_runs_that_do_not_know_where_their_session_is_kept_are_found_newest_first(self) -> None:
+        store, one, other = await self.make_store(), Run("letters"), Run("letters", "object_1")
+        await one.append(store, None, one.begins, one.pauses)
+        await other.append(store, None, other.begins, other.pauses)
+
+        assert await store.waiting_on("letters") == [other.id, one.id]
 
     async def test_a_session_on_which_a_run_has_ended_is_free_again(self) -> None:
         store, run = await self.make_store(), Run("letters")
         await run.append(store, None, run.begins, run.pauses)
         await run.append(store, None, run.is_decided, run.ends)
 
-        assert await store.waiting_on("letters") is None
+        assert await store.waiting_on("letters") == []
 
     # -- standing grants ----------------------------------------------------------------------------------------------
 

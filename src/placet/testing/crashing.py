@@ -53,8 +53,8 @@ class CrashingStore:
     async def release(self, lease: Lease, length: int) -> bool:
         return await self._inner.release(lease, length)
 
-    async def waiting_on(self, session_id: str) -> str | None:
-        return await self._inner.waiting_on(session_id)
+    async def waiting_on(self, session_key: str) -> Sequence[str]:
+        return await self._inner.waiting_on(session_key)
 
     async def holds(self) -> Sequence[Hold]:
         return await self._inner.holds()

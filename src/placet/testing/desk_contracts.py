@@ -18,7 +18,7 @@ from placet.core.state import RunFold
 from placet.facts import events as e
 from placet.facts.codec import JsonObject
 from placet.facts.errors import PositionConflict, RunConflict, StoreError, UserError
-from placet.facts.ids import request_id
+from placet.facts.ids import request_id, session_key
 from placet.ports import DeskStore, Hold, Lease, Page, RequestQuery, RunQuery
 from placet.testing.audit_contracts import AuditContract
 from placet.testing.stories import PATIENCE, SHORT_TTL, SOON, TTL, Driver, Story, a_grant, refused, until, within
@@ -331,9 +331,19 @@ class DeskStoreContract(AuditContract):
             waiting = await other.waiting_on("user-7")
             await story.tell(one, e.CallEnded("1.0", "superseded", "never mind"))
 
-            assert waiting == story.id
-            assert await other.waiting_on("user-7") is None
-            assert await other.waiting_on("user-8") is None
+            assert waiting == [story.id]
+            assert await other.waiting_on("user-7") == []
+            assert await other.waiting_on("user-8") == []
+
+    async def test_a_row_shows_the_id_of_its_session_wherever_that_is_kept(self) -> None:
+        async with self.open_store(lease_ttl=TTL) as store:
+            story = Story(session="user-7", place="sqlite_1")
+            await story.ask(store, "pay")
+
+            row = await store.run(story.id)
+            assert row is not None
+            assert row.session == "user-7"
+            assert await store.waiting_on(session_key("user-7", "sqlite_1")) == [story.id]
 
     # -- leases -----------------------------------------------------------------------------------------------------
 
@@ -700,7 +710,7 @@ class DeskStoreContract(AuditContract):
             assert await one.load(story.id) is None
             assert await one.run(story.id) is None
             assert await one.request(question) is None
-            assert await one.waiting_on("user-7") is None
+            assert await one.waiting_on("user-7") == []
             assert await one.feed(0) == []
 
     async def test_purging_forgets_what_ended_long_ago_and_nothing_else(self) -> None:

@@ -37,12 +37,15 @@ class Driver:
 class Story:
     """A run that is written fact by fact, with the fold that stores index from."""
 
-    def __init__(self, agent: str = "Clerk", *, session: str | None = None, at: float = 1000.0) -> None:
+    def __init__(
+        self, agent: str = "Clerk", *, session: str | None = None, place: str | None = None, at: float = 1000.0
+    ) -> None:
         self.log = Log(mint("run"), os.urandom(16))
         self.run = RunFold()
         self.at = at
         self.agent = agent
         self.session = session
+        self.place = place
 
     @property
     def id(self) -> str:
@@ -61,7 +64,8 @@ class Story:
         self.log.append(line)
 
     async def begin(self, store: DeskStore, lease: Lease | None = None) -> None:
-        await self.tell(store, e.RunStarted(self.agent, "hello", 10, session=self.session), lease=lease)
+        started = e.RunStarted(self.agent, "hello", 10, session=self.session, session_place=self.place)
+        await self.tell(store, started, lease=lease)
 
     async def ask(
         self, store: DeskStore, *tools: str, lease: Lease | None = None, expires_at: float | None = None

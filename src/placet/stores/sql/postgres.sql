@@ -109,8 +109,8 @@ FROM unnest(%(ids)s::text[], %(epochs)s::bigint[]) AS gone (id, epoch)
 WHERE r.id = gone.id AND r.epoch = gone.epoch AND r.owner IS NOT NULL;
 
 -- name: waiting_on
--- The newest run that waits on a session.
-SELECT id FROM placet_runs WHERE session = %(session)s AND holds_session ORDER BY number DESC LIMIT 1;
+-- The runs that wait on a session, newest first.
+SELECT id FROM placet_runs WHERE session = %(session)s AND holds_session ORDER BY number DESC LIMIT 100;
 
 -- name: put_grant
 -- A standing grant that was made outside of any run.

@@ -124,8 +124,8 @@ UPDATE placet_runs SET lease_until = ? WHERE id = ? AND epoch = ? AND owner IS N
 UPDATE placet_runs SET lease_until = 0 WHERE id = ? AND epoch = ? AND owner IS NOT NULL;
 
 -- name: waiting_on
--- The newest run that waits on a session.
-SELECT id FROM placet_runs WHERE session = ? AND holds_session ORDER BY number DESC LIMIT 1;
+-- The runs that wait on a session, newest first.
+SELECT id FROM placet_runs WHERE session = ? AND holds_session ORDER BY number DESC LIMIT 100;
 
 -- name: keep_grant
 -- A standing grant; one that was revoked stays so.
