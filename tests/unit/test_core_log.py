@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
@@ -18,6 +19,8 @@ from placet.facts.errors import SealBroken, StateRefused, UserError
 from placet.facts.ids import call_id, local_call_id, mint, path_of, request_id, split_call_id
 from placet.states.seal import is_sealed, key_list, open_json, open_text, seal_json, seal_text
 from tests.unit.scenes import shown
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
 FACTS: list[list[e.AnyFact]] = [
     [e.RunStarted("Clerk", "hello", 10)],
@@ -525,3 +528,34 @@ def test_arguments_that_are_read_quickly_are_read_as_the_strict_reader_reads_the
     differing = [text for text, one, other in zip(texts, quickly, strictly, strict=True) if one != other]
     assert differing == [], f"seed {seed}"
     assert len({each for each in quickly if each not in ("None", "{}")}) > 50
+
+
+# -- the run's id in the chain
+
+
+def test_a_log_under_another_runs_name_does_not_verify() -> None:
+    log = log_of()
+    log.run_id = "run_y"
+
+    assert not log.verify()
+
+
+def test_a_chain_that_older_code_began_verifies_and_goes_on() -> None:
+    older = Log("run_x", b"k" * 16, is_bound=False)
+    for at, facts in enumerate(FACTS[:3]):
+        older.append(older.next_line(float(at), facts))
+    log = Log("run_x", older.key, older.head, older.lines)  # as a store gives it
+    log.append(log.next_line(3.0, FACTS[3]))
+
+    assert log.verify()
+    heads = log.heads()
+    assert heads is not None
+    assert (heads[2], heads[3]) == (older.head, log.head)
+
+
+@pytest.mark.parametrize("name", ["gated-and-free", "ended"])
+def test_the_logs_of_states_that_older_code_wrote_verify(name: str) -> None:
+    wire = json.loads((GOLDEN / f"state-v1-{name}.json").read_text())
+    lines = [encode(line) for line in wire["log"]]
+
+    assert Log(wire["run"], bytes.fromhex(wire["key"]), bytes.fromhex(wire["head"]), lines).verify()

@@ -37,6 +37,22 @@ async def test_a_stored_state_verifies_and_is_written_back_as_it_was(name: str) 
     assert state.to_string() == text_of(name)
 
 
+async def test_a_stored_state_keeps_its_chain_in_a_store_that_takes_it_over() -> None:
+    agent, state = await load("gated-and-free", [done("bye")], [])
+    before = state._log.copy()
+    for item in state.get_interruptions():
+        state.reject(item)
+    store = OwnStore()
+    await go(agent, state, store=store)
+    stored = await store.load(state.run_id)
+
+    assert stored is not None
+    assert stored.log is not None
+    heads = stored.log.heads()
+    assert heads is not None
+    assert heads[len(before) - 1] == before.head
+
+
 async def test_a_pause_with_gated_and_free_calls_goes_on() -> None:
     ran: list[Any] = []
     agent, state = await load("gated-and-free", [done("bye")], ran)

@@ -3,6 +3,9 @@
 Each fact that carries somebody's data enters the chain as a salted digest of its own. To erase it, its text and its
 salt are replaced by the digest, and the chain still verifies; without the salt nobody can guess what stood there. The
 salts come from one key per run, so they cost no space until something is erased.
+
+The chain begins with the run's id, so a log under another run's name does not verify. Chains that were begun by older
+code begin with nothing; they go on as they are.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ class Log:
     """The lines of one run, from the first (or, of a holder that needs only the end, from `start`) to the last that
     this holder knows."""
 
-    __slots__ = ("base", "cached_at", "head", "key", "lines", "run_id", "size_before", "start")
+    __slots__ = ("base", "cached_at", "head", "is_bound", "key", "lines", "run_id", "size_before", "start")
 
     def __init__(
         self,
@@ -57,6 +60,7 @@ class Log:
         base: bytes | None = None,
         size_before: int = 0,
         cached_at: int = 0,
+        is_bound: bool = True,
     ) -> None:
         self.run_id = run_id
         self.key = key
@@ -70,6 +74,8 @@ class Log:
         """How many bytes they have."""
         self.cached_at = cached_at
         """After how many lines the store last cached the fold."""
+        self.is_bound = is_bound
+        """Whether a chain that begins here begins with the run's id: False only to follow a chain of older code."""
 
     def __len__(self) -> int:
         return self.start + len(self.lines)
@@ -97,6 +103,7 @@ class Log:
             base=self.base,
             size_before=self.size_before,
             cached_at=self.cached_at,
+            is_bound=self.is_bound,
         )
 
     def next_line(self, at: float, facts: Sequence[AnyFact]) -> Line:
@@ -124,14 +131,21 @@ class Log:
         return mine == other.lines or read_lines(mine) == read_lines(other.lines)
 
     def verify(self) -> bool:
-        """Whether the head is the one that the lines give: finds changed, reordered, added and missing lines.
+        """Whether the head is the one that the lines give: finds changed, reordered, added and missing lines, and
+        lines of another run.
 
         Only of a whole log.
         """
-        walker = Log(self.run_id, self.key)
-        for text in self.lines:
-            walker.adopt(text)
-        return walker.head == self.head
+        return self.heads() is not None
+
+    def heads(self) -> list[bytes] | None:
+        """The chain's head after each line; None where the last is not ours."""
+        for is_bound in (True, False):
+            walker = Log(self.run_id, self.key, is_bound=is_bound)
+            found = [walker.adopt(text).head for text in self.lines]
+            if walker.head == self.head:
+                return found
+        return None
 
     @property
     def is_erased(self) -> bool:
@@ -153,7 +167,9 @@ class Log:
         return b"[" + parts.at + b",[" + b",".join(kept) + b"]]"
 
     def _head_after(self, at: bytes, facts: Sequence[AnyFact], texts: Sequence[bytes]) -> bytes:
-        parts = [self.head + at, *texts]
+        position = self.start + len(self.lines)
+        before = self.head if position or not self.is_bound else _beginning(self.run_id)
+        parts = [before + at, *texts]
         for place, fact in enumerate(facts, 1):
             kind = type(fact)
             if kind in _WITHOUT_PAYLOAD:
@@ -161,12 +177,17 @@ class Log:
             if kind is Erased:
                 parts[place] = _digest_of(fact)  # type: ignore[arg-type]  # narrowed by kind
             elif kind is not InChild or _kind_of(fact) not in _WITHOUT_PAYLOAD:
-                parts[place] = self._leaf(self.start + len(self.lines), place - 1, parts[place])
+                parts[place] = self._leaf(position, place - 1, parts[place])
         return blake2b(b"|".join(parts), digest_size=32).digest()
 
     def _leaf(self, position: int, index: int, text: bytes) -> bytes:
         salt = blake2b(b"%d.%d" % (position, index), key=self.key, digest_size=16).digest()
         return blake2b(text, key=salt, digest_size=32).digest()
+
+
+def _beginning(run_id: str) -> bytes:
+    """What stands in a chain before its first line, as long as the heads that follow."""
+    return blake2b(b"placet log 2 " + run_id.encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
 
 def tells_nothing(first: Record) -> bool:

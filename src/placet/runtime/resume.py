@@ -39,7 +39,7 @@ async def resume(
     missing, run = _joined(known, state)
     journal = Journal(known, run, store, lease, config.clock, config.limits.log)
     if missing:
-        await _hand_over(journal, missing)
+        await _hand_over(journal, missing, state._log.head)
     journal.note_all(facts_to_append(run, new_words(state)))
     journal.note_all(_new_input(run, state))
     return journal
@@ -65,10 +65,15 @@ def _joined(known: Log, state: RunState[Any]) -> tuple[Sequence[bytes], RunFold]
     return (), fold_log(known)
 
 
-async def _hand_over(journal: Journal, missing: Sequence[bytes]) -> None:
-    """Give the store the lines that only the state knows."""
+async def _hand_over(journal: Journal, missing: Sequence[bytes], head: bytes) -> None:
+    """Give the store the lines that only the state knows, whose chain ends with this head."""
     ahead = journal.log.copy()
     lines = [ahead.adopt(text) for text in missing]
+    if ahead.head != head and not len(journal.log):  # it may be a chain that older code began: it stays as it is
+        older = journal.log.copy()
+        older.is_bound = False
+        its_lines = [older.adopt(text) for text in missing]
+        ahead, lines = (older, its_lines) if older.head == head else (ahead, lines)
     await journal.store.append(journal.lease, journal.log, lines, journal.run)
     journal.log = ahead
 
