@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
+
+import pytest
 
 from placet.declare.run_config import RunConfig
 from placet.desk import Desk
@@ -53,3 +56,23 @@ async def test_a_driver_that_leaves_begins_no_call_that_was_approved(tmp_path: P
 
     assert lines == []
     assert witness.lines() == ["refund 7"]
+
+
+async def test_a_run_that_cannot_be_loaded_is_left_alone_and_the_log_says_why(
+    tmp_path: Path, witness: Witness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = support(witness)
+    async with SQLiteStore(tmp_path / "p.db") as store:
+        desk = Desk(store, agents=[agent], run=False)
+        driver = RunDriver(store, [agent], Contexts(), RunConfig())
+        run = await desk.start("Support", "x")
+        monkeypatch.setattr(driver, "_load", broken_load)
+        with caplog.at_level(logging.WARNING, "placet"):
+            came_of_it = await driver.drive(run.id)
+
+    assert not came_of_it, "an engine would try it again at once, for ever"
+    assert "a file is missing" in caplog.text
+
+
+async def broken_load(_run_id: str) -> None:
+    raise FileNotFoundError("a file is missing")

@@ -144,11 +144,11 @@ class RunDriver:
         except (StateRefused, StoreError) as error:  # newer code may read it; a store that is away comes back
             logger.warning("run left alone", extra={"action": "run_left", "run_id": run_id, "error": str(error)})
             return False
-        except Exception as error:  # noqa: BLE001  # one run's error must not stop the others; the log of the run has it
-            logger.warning(
-                "run stopped", extra={"action": "run_stopped", "run_id": run_id, "error": type(error).__name__}
-            )
-            return True
+        except Exception as error:  # noqa: BLE001  # one run's error must not stop the others
+            # An error of a run is in the run's log, and the run waits for somebody to resume it. One without a state
+            # came before the run was begun: no log has it, and without a pause the run would be tried for ever.
+            _say_stopped(run_id, error)
+            return getattr(error, "state", None) is not None
 
     async def _drive(self, run_id: str) -> bool:
         found = await self._load(run_id)
@@ -172,9 +172,10 @@ class RunDriver:
             context = await self._contexts.load(run_id, run.context)
             session = self._session_of(run)
             check_session(run, session)  # here, where a refusal is written into the log, and people see it
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # a factory of the user may raise anything; the log of the run has it
             await self._note_stop(log, run, error)
-            raise
+            _say_stopped(run_id, error)
+            return True
         state = RunState.of_run(graph, log, run, None, self._config.clock)
         await self._go_on(agent, state, context, session)
         if takeovers:  # it did not take this driver down: only those that die one after another count
@@ -240,3 +241,9 @@ class _Attempt:
     """Stands for one attempt to drive a run: its lease lives as long as this does."""
 
     __slots__ = ("__weakref__",)
+
+
+def _say_stopped(run_id: str, error: Exception) -> None:
+    """With the traceback where the error is none of ours: nobody else shows it."""
+    said = {"action": "run_stopped", "run_id": run_id, "error": type(error).__name__}
+    logger.warning("run stopped", extra=said, exc_info=None if isinstance(error, PlacetError) else error)
