@@ -73,11 +73,31 @@ async def test_an_old_copy_of_the_approval_does_not_bring_it_back(url: str, witn
     assert witness.lines() == []
 
 
-async def test_a_grant_does_not_decide_what_a_person_took_back(any_url: str, witness: Witness) -> None:
+async def test_the_grant_that_was_made_with_an_approval_is_taken_back_with_it(any_url: str, witness: Witness) -> None:
     desk = Desk(any_url, agents=[support(witness, refunds(7), refunds(8))])
     async with paused(desk) as (run, request):
         await desk.hold("tool", "refund")
         await desk.decide(request.id, "approve", by="ana", always=True)
+        asked = await desk.revoke(request.id, by="ops")
+        await desk.release_hold("tool", "refund")
+        rested = await desk.wait(run.id, until="paused", timeout=PATIENCE)
+        waiting = await desk.pending(run_id=run.id)
+        before = witness.lines()
+        await desk.decide(asked.id, "approve", by="ana")
+        while not (next_asked := await desk.pending(run_id=run.id)):
+            await desk.store.wait_for_news(await desk.store.latest_sequence(), PATIENCE)
+
+    assert (rested.status, [each.id for each in waiting], before) == ("waiting", [asked.id], [])
+    assert [each.id for each in next_asked] == [f"{run.id}:2.0#1"], "the next call is asked about again"
+    assert witness.lines() == ["refund 7"]
+
+
+async def test_a_grant_does_not_decide_what_a_person_took_back(any_url: str, witness: Witness) -> None:
+    desk = Desk(any_url, agents=[support(witness, refunds(7), refunds(8))])
+    async with paused(desk) as (run, request):
+        await desk.hold("tool", "refund")
+        await desk.grant("Support", "refund", "approve", by="ana")
+        await desk.decide(request.id, "approve", by="ana")
         asked = await desk.revoke(request.id, by="ops")
         await desk.release_hold("tool", "refund")
         rested = await desk.wait(run.id, until="paused", timeout=PATIENCE)

@@ -41,9 +41,10 @@ async def test_the_call_on_which_always_was_said_can_itself_be_rejected():
     state.approve(first, always_approve=True)
     state.reject(first)
 
-    await drive(ops.agent, state)
+    result = await drive(ops.agent, state)
 
-    assert ops.effects == ["cleanup /b"]
+    assert ops.effects == []
+    assert [item.call_id for item in result.interruptions] == ["c2"]
 
 
 async def test_a_rejection_in_a_later_turn_beats_an_always_approve_of_an_earlier_one():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,16 @@ async def test_a_stored_state_verifies_and_is_written_back_as_it_was(name: str) 
     _, state = await load(name, [], [])
 
     assert state._log.verify()
-    assert state.to_string() == text_of(name)
+    assert without_what_is_new(state.to_string()) == without_what_is_new(text_of(name))
+
+
+def without_what_is_new(text: str) -> Any:
+    """The document without empty fields at the end of staged words, which newer versions add."""
+    document = json.loads(text)
+    for word in document.get("staged", []):
+        while word[-1] is None:
+            word.pop()
+    return document
 
 
 async def test_a_stored_state_keeps_its_chain_in_a_store_that_takes_it_over() -> None:

@@ -7,8 +7,9 @@ appended) stand side by side, and the last word counts.
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -96,6 +97,29 @@ def covers(
     )
 
 
+def is_made_with(grant: GrantMade, decision: DecisionMade, entry: Entry) -> bool:
+    """Whether a grant and a decision are one word of one person. Older logs do not name the call: there the tool, the
+    person and the moment tell."""
+    if grant.call not in (None, decision.call):
+        return False
+    return (grant.by, grant.at, grant.agent, grant.tool) == (decision.by, decision.at, entry.agent, entry.tool)
+
+
+def rank(grant: GrantMade) -> tuple[float, bool]:
+    """Sorts grants so that the last one counts: the newer one, and where the times do not tell, the no."""
+    is_no = grant.verdict == "reject"
+    if grant.at > 0:
+        return grant.at, is_no
+    return (math.inf if is_no else -math.inf), is_no  # without a time: a no beats every yes, a yes beats no no
+
+
+def moment_after(grants: Iterable[GrantMade], agent: str, tool: str, now: float) -> float:
+    """The time of a standing decision that is made now: later than those that stand, whatever the clock says, since
+    who makes it has them before them."""
+    latest = max((grant.at for grant in grants if (grant.agent, grant.tool) == (agent, tool)), default=-math.inf)
+    return now if now > latest else round(latest + 0.001, 3)
+
+
 class Ledger:
     """The decisions of one run (or of one wrapper made by hand). `copy` gives an independent one."""
 
@@ -106,6 +130,7 @@ class Ledger:
         "_lock",
         "_open",
         "_past",
+        "_revoked",
         "_staged",
         "_staged_grants",
         "_tool_names",
@@ -119,6 +144,8 @@ class Ledger:
         self._open: dict[str, None] = {}
         """The calls that wait, as far as the log knows."""
         self._grants: tuple[GrantMade, ...] = ()
+        self._revoked: frozenset[str] = frozenset()
+        """Grants that were taken back: a copy of a state that still holds one does not bring it back."""
         self._uses: Mapping[str, int] = _NO_USES
         self._past: dict[tuple[str, int], DecisionMade] = {}
         """Answers to earlier questions about calls that were asked about anew."""
@@ -135,6 +162,7 @@ class Ledger:
             twin._by_label = self._by_label.copy()
             twin._open = self._open.copy()
             twin._grants = self._grants
+            twin._revoked = self._revoked
             twin._uses = self._uses
             twin._past = self._past.copy()
             twin._tool_names = self._tool_names
@@ -145,20 +173,26 @@ class Ledger:
 
     def contents(
         self,
-    ) -> tuple[list[Entry], tuple[GrantMade, ...], dict[str, int], list[DecisionMade]]:
+    ) -> tuple[list[Entry], tuple[GrantMade, ...], dict[str, int], list[DecisionMade], list[str]]:
         """What the log has told, as plain values; what is only staged is not in it."""
         with self._lock:
-            return list(self._entries.values()), self._grants, {**self._uses}, list(self._past.values())
+            entries, past = list(self._entries.values()), list(self._past.values())
+            return entries, self._grants, {**self._uses}, past, sorted(self._revoked)
 
     @classmethod
     def of(
-        cls, entries: Sequence[Entry], grants: Sequence[GrantMade], uses: dict[str, int], past: Sequence[DecisionMade]
+        cls,
+        entries: Sequence[Entry],
+        grants: Sequence[GrantMade],
+        uses: dict[str, int],
+        past: Sequence[DecisionMade],
+        revoked: Sequence[str] = (),
     ) -> Ledger:
         """A ledger with these contents, in which nothing is open."""
         ledger = cls()
         for entry in entries:
             ledger._add(entry)
-        ledger._grants, ledger._uses = tuple(grants), uses
+        ledger._grants, ledger._uses, ledger._revoked = tuple(grants), uses, frozenset(revoked)
         ledger._past = {(decision.call, decision.request): decision for decision in past}
         return ledger
 
@@ -169,19 +203,21 @@ class Ledger:
             self._by_label = other._by_label
             self._open = other._open
             self._grants = other._grants
+            self._revoked = other._revoked
             self._uses = other._uses
             self._past = other._past
             self._tool_names = {**self._tool_names, **other._tool_names}
-            self._staged = {call: word for call, word in self._staged.items() if call in self._open}
-            known = {grant.id for grant in other._grants}
+            known = {grant.id for grant in other._grants} | self._revoked
             self._staged_grants = tuple(grant for grant in self._staged_grants if grant.id not in known)
+            for call in [each for each in self._staged if each not in self._open]:
+                self._unstage(call)
 
     # -- writing: from the log --------------------------------------------------------------------------------------
 
     def ask(self, entry: Entry) -> None:
         """A call waits for a decision now (again, perhaps: then what was decided before does not count any more)."""
         with self._lock:
-            self._staged.pop(entry.call, None)
+            self._unstage(entry.call)
             before = self._entries.get(entry.call)
             if before is not None and before.decision is not None:
                 self._past[before.call, before.request] = before.decision
@@ -190,7 +226,7 @@ class Ledger:
 
     def record(self, decision: DecisionMade) -> None:
         with self._lock:
-            self._staged.pop(decision.call, None)
+            self._unstage(decision.call)
             self._open.pop(decision.call, None)
             self._entries[decision.call] = msgspec.structs.replace(self._entries[decision.call], decision=decision)
             if decision.grant is not None:
@@ -200,7 +236,7 @@ class Ledger:
         """A call that was asked about and decided, and that has ended: `ask`, `record` and `close` at once."""
         decision = entry.decision
         with self._lock:
-            self._staged.pop(entry.call, None)
+            self._unstage(entry.call)
             self._add(entry)
             if decision is not None and decision.grant is not None:
                 self._uses = {**self._uses, decision.grant: self._uses.get(decision.grant, 0) + 1}
@@ -215,7 +251,7 @@ class Ledger:
         """The call has ended, decided or not: nothing can be said about it any more."""
         with self._lock:
             self._open.pop(call, None)
-            self._staged.pop(call, None)
+            self._unstage(call)
 
     def add_grant(self, grant: GrantMade) -> None:
         with self._lock:
@@ -225,6 +261,8 @@ class Ledger:
     def remove_grant(self, revoked: GrantRevoked) -> None:
         with self._lock:
             self._grants = tuple(grant for grant in self._grants if grant.id != revoked.id)
+            self._staged_grants = tuple(grant for grant in self._staged_grants if grant.id != revoked.id)
+            self._revoked |= {revoked.id}
 
     # -- writing: by people, before it is in the log ----------------------------------------------------------------
 
@@ -232,7 +270,7 @@ class Ledger:
         self, decisions: Sequence[DecisionMade], grants: Sequence[GrantMade] = (), entries: Sequence[Entry] = ()
     ) -> None:
         """Note decisions that the next drive of the run will append; a later one about the same call replaces an
-        earlier one.
+        earlier one, and the grant that was made with it.
 
         `entries` introduces calls that no log knows: those of items made by hand.
         """
@@ -241,14 +279,14 @@ class Ledger:
                 if entry.call not in self._entries:
                     self._add(entry)
             for decision in decisions:
-                self._staged.pop(decision.call, None)
+                self._unstage(decision.call)
                 self._staged[decision.call] = decision
             known = {grant.id for grant in self._staged_grants}
             self._staged_grants = (*self._staged_grants, *(grant for grant in grants if grant.id not in known))
 
     def stage_again(self, words: Sequence[DecisionMade | GrantMade]) -> None:
         """Stage what was said and did not get into the log, as far as it still is about what waits."""
-        known = {grant.id for grant in self._grants}
+        known = {grant.id for grant in self._grants} | self._revoked
         decisions = [
             word
             for word in words
@@ -258,9 +296,18 @@ class Ledger:
         ]
         self.stage(decisions, [word for word in words if isinstance(word, GrantMade) and word.id not in known])
 
+    def _unstage(self, call: str) -> None:
+        """What was said about a call and is not in the log counts no more, nor does the grant that was made with it."""
+        decision, entry = self._staged.pop(call, None), self._entries.get(call)
+        if decision is not None and entry is not None and self._staged_grants:
+            self._staged_grants = tuple(
+                grant for grant in self._staged_grants if not is_made_with(grant, decision, entry)
+            )
+
     def staged(self) -> tuple[DecisionMade | GrantMade, ...]:
+        """Grants first, oldest first: in the log, too, the newest comes last."""
         with self._lock:
-            return (*self._staged_grants, *self._staged.values())
+            return (*sorted(self._staged_grants, key=rank), *self._staged.values())
 
     def has_staged(self) -> bool:
         return bool(self._staged or self._staged_grants)
@@ -314,6 +361,15 @@ class Ledger:
     def grants(self) -> tuple[GrantMade, ...]:
         return self._grants
 
+    def all_grants(self) -> tuple[GrantMade, ...]:
+        """Those of the log, and those that are only staged."""
+        with self._lock:
+            return self._grants + self._staged_grants
+
+    def has_had(self, grant: str) -> bool:
+        """Whether the log holds this grant, or held it until it was taken back."""
+        return grant in self._revoked or any(each.id == grant for each in self._grants)
+
     def uses_of(self, grant: str) -> int:
         return self._uses.get(grant, 0)
 
@@ -332,7 +388,7 @@ class Ledger:
         with self._lock:
             named = self._named(tool_name, call)
             decisions = [self._decision(entry) for entry in named]
-            grants = self._grants + self._staged_grants
+            grants = sorted(self._grants + self._staged_grants, key=rank)
         for decision in decisions:
             if decision is not None and decision.verdict == "reject" and decision.message is not None:
                 return decision.message
@@ -349,7 +405,7 @@ class Ledger:
         """The whole record by tool name: a value of its own, which no later decision changes."""
         with self._lock:
             decided = [(entry, self._decision(entry)) for entry in self._entries.values()]
-            grants = self._grants + self._staged_grants
+            grants = sorted(self._grants + self._staged_grants, key=rank)
         found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
         for entry, decision in decided:
             if decision is not None:
@@ -385,7 +441,7 @@ class Ledger:
         """What the grants say of a tool when the arguments are unknown: only grants without conditions count."""
         latest = {
             (grant.agent, grant.path): grant.verdict == "approve"
-            for grant in self._grants + self._staged_grants
+            for grant in sorted(self._grants + self._staged_grants, key=rank)
             if self._name_in(grant) == tool_name and is_unconditional(grant) and _is_of(grant, entry)
         }
         verdicts = set(latest.values())

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from placet.core.approvals import Entry, Ledger
+from placet.core.approvals import Entry, Ledger, is_made_with
 from placet.core.state import Call, RunFold
 from placet.core.table import CONCLUDABLE, RUNNABLE, Status
 from placet.facts.codec import canonical, parse_arguments
 from placet.facts.errors import NotPending, RunFinished, StaleApproval
-from placet.facts.events import AnyFact, CallHeld, CallInDoubt, DecisionMade, DecisionRevoked, GrantMade, InChild
+from placet.facts.events import (
+    AnyFact,
+    CallHeld,
+    CallInDoubt,
+    DecisionMade,
+    DecisionRevoked,
+    GrantMade,
+    GrantRevoked,
+    InChild,
+    InputAsked,
+)
 from placet.facts.ids import path_of
 
 
@@ -57,11 +67,10 @@ def same_arguments(one: str, other: str) -> bool:
 
 def facts_to_append(run: RunFold, decisions: Iterable[DecisionMade | GrantMade]) -> list[AnyFact]:
     """The decisions that are new to this log. Equal ones are left out; a contradicting one raises StaleApproval."""
-    known = {grant.id for grant in run.ledger.grants()}
     found: list[AnyFact] = []
     for decision in decisions:
         if isinstance(decision, GrantMade):
-            if decision.id not in known:
+            if not run.ledger.has_had(decision.id):
                 found.append(decision)
         elif is_new(run.ledger, decision, has_ended=run.has_ended):
             path = path_of(decision.call)
@@ -112,6 +121,55 @@ def _substance(decision: DecisionMade) -> tuple[object, ...]:
     )
 
 
+def words_to_take(mine: Ledger, theirs: Ledger) -> tuple[list[DecisionMade], list[GrantMade]]:
+    """What the other ledger's staged words add to this one's. StaleApproval where two people contradict each other.
+
+    A grant goes with the decision that it was made with: it does not come along if that one was taken back here.
+    """
+    staged = {word.call: word for word in mine.staged() if isinstance(word, DecisionMade)}
+    grants = [word for word in theirs.staged() if isinstance(word, GrantMade) and not mine.has_had(word.id)]
+    decisions: list[DecisionMade] = []
+    for word in theirs.staged():
+        if isinstance(word, GrantMade):
+            continue
+        before, entry = staged.get(word.call), theirs.entry(word.call)
+        if before is None:
+            decisions += [word] if _is_unsaid(mine, word) else []
+        elif not _is_of_one_person(before, word):
+            if not same_decision(before, word):
+                raise StaleApproval(contradiction(before, word))
+        elif _is_last_word(before, word):
+            decisions.append(word)
+        elif entry is not None:
+            grants = [grant for grant in grants if not is_made_with(grant, word, entry)]
+    return decisions, grants
+
+
+def _is_unsaid(ledger: Ledger, word: DecisionMade) -> bool:
+    """Whether the log holds no decision about the call. Another one than this is StaleApproval."""
+    entry = ledger.entry(word.call)
+    logged = entry.decision if entry is not None else None
+    if logged is not None and not same_decision(logged, word):
+        raise StaleApproval(contradiction(logged, word))
+    return logged is None
+
+
+def _is_of_one_person(one: DecisionMade, other: DecisionMade) -> bool:
+    return one.by is not None and one.by == other.by  # who gives no name may be anybody
+
+
+def _is_last_word(before: DecisionMade, word: DecisionMade) -> bool:
+    """Whether the second of two words of one person counts: the newer one, and where the times do not tell, the no.
+    The answer is the same whichever of them is here first."""
+    if before.at != word.at and before.at > 0 and word.at > 0:
+        return word.at > before.at
+    if "reject" in (before.verdict, word.verdict):
+        return before.verdict != "reject"
+    if not same_decision(before, word):
+        raise StaleApproval(contradiction(before, word))
+    return False
+
+
 def contradiction(standing: DecisionMade, late: DecisionMade) -> str:
     return (
         f"Call {standing.call} is decided: {spoken(standing)}. "
@@ -127,7 +185,8 @@ def spoken(decision: DecisionMade) -> str:
 def facts_to_revoke(
     run: RunFold, local: str, number: int, by: str | None, at: float, reason: str | None
 ) -> list[AnyFact]:
-    """Take the approval of a call back, and ask about it anew: under a new number, so that no copy of the old
+    """Take the approval of a call back, and all that it did: the grant that was made with it, and the calls that this
+    grant let through and that have not begun. They are asked about anew: under a new number, so that no copy of the old
     approval counts. Only until the call is claimed; what cannot be taken back any more is an error that says why."""
     entry = run.ledger.entry(local)
     if entry is None:
@@ -141,14 +200,36 @@ def facts_to_revoke(
     if call is None or call.status not in RUNNABLE:
         raise _cannot_revoke(run, call, entry.decision)
     who = f"its approval was taken back by {by or 'somebody unnamed'}" + (f": {reason}" if reason else "")
-    asked: CallHeld | CallInDoubt
+    made = [grant for grant in run.ledger.grants() if is_made_with(grant, entry.decision, entry)]
+    facts: list[AnyFact] = [GrantRevoked(grant.id, by, at, reason) for grant in made]
+    for owner, each in _not_begun(run):
+        is_let_through = each.decision is not None and each.decision.grant in {grant.id for grant in made}
+        if each is call or is_let_through:
+            facts += asked_anew(owner, each, who, DecisionRevoked(each.id, by, at, reason))
+    return facts
+
+
+def _not_begun(run: RunFold) -> Iterator[tuple[RunFold, Call]]:
+    """The calls, at any depth, that were approved and have not begun, or not begun again."""
+    for owner in run.family():
+        yield from ((owner, call) for call in owner.calls.values() if call.status in RUNNABLE and call.decision)
+
+
+def asked_anew(owner: RunFold, call: Call, why: str, revoked: DecisionRevoked) -> list[AnyFact]:
+    """The facts by which a call that has not begun loses its approval and is asked about under a new number."""
+    entry = owner.ledger.entry(call.id)
+    assert entry is not None, "what was approved is in the ledger"
+    asked: CallHeld | CallInDoubt | InputAsked
     if call.status is Status.CLEARED:
-        asked = CallInDoubt(local, call.digest, entry.tool, entry.fingerprint, who)
+        asked = CallInDoubt(call.id, entry.digest, entry.tool, entry.fingerprint, why)
+    elif call.status is Status.SUPPLIED:
+        questions, state = call.questions or {}, call.asked_state
+        until, outcome = call.expires_at, call.at_expiry
+        asked = InputAsked(call.id, entry.digest, entry.tool, entry.fingerprint, questions, state, until, outcome)
     else:
         until, outcome = call.expires_at, call.at_expiry
-        asked = CallHeld(local, call.digest, entry.tool, entry.fingerprint, who, until, outcome)
-    path, facts = path_of(local), (DecisionRevoked(local, by, at, reason), asked)
-    return [InChild(path, fact) if path else fact for fact in facts]
+        asked = CallHeld(call.id, entry.digest, entry.tool, entry.fingerprint, why, until, outcome)
+    return [InChild(owner.path, fact) if owner.path else fact for fact in (revoked, asked)]
 
 
 def _cannot_revoke(run: RunFold, call: Call | None, decision: DecisionMade) -> StaleApproval | RunFinished:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from placet.core.approvals import Ledger, covers
+from placet.core.approvals import Ledger, covers, rank
 from placet.facts.codec import JsonObject, canonical
 from placet.facts.events import GrantMade
 
@@ -48,16 +48,10 @@ def digest_of_questions(
     return digest_of(path, agent, tool, fingerprint, asked)
 
 
-def newest_first(own: Sequence[GrantMade], foreign: Sequence[GrantMade] = ()) -> list[GrantMade]:
-    """Newest first. Those of the run itself keep the order of its log, whatever the clock said; `foreign` ones, of
-    other runs, are put among them by time.
-    """
-    order = [(grant.at, 0, index, grant) for index, grant in enumerate(sorted(foreign, key=lambda each: each.at))]
-    latest = 0.0
-    for index, grant in enumerate(own):
-        latest = max(latest, grant.at)
-        order.append((latest, 1, index, grant))
-    return [grant for *_, grant in sorted(order, key=lambda each: each[:3], reverse=True)]
+def newest_first(grants: Sequence[GrantMade]) -> list[GrantMade]:
+    """The newest first, whatever order they came in: a state may bring an older one late. A no before a yes of the same
+    time."""
+    return sorted(grants, key=rank)[::-1]
 
 
 def newest_grant(

@@ -53,6 +53,7 @@ class _Ledger(msgspec.Struct, array_like=True):
     grants: list[GrantMade]
     uses: dict[str, int]
     past: list[DecisionMade]
+    revoked: list[str] = []
 
 
 class _Fold(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -110,7 +111,7 @@ def is_between_turns(run: RunFold) -> bool:
 
 def dump(run: RunFold) -> bytes:
     assert is_between_turns(run), "what is open comes out of the log"
-    entries, grants, uses, past = run.ledger.contents()
+    entries, grants, uses, past, revoked = run.ledger.contents()
     return encode(
         _Fold(
             ledger=_Ledger(
@@ -119,6 +120,7 @@ def dump(run: RunFold) -> bytes:
                 list(grants),
                 uses,
                 past,
+                revoked,
             ),
             calls=[_dumped(call) for call in run.calls.values()],
             seen_labels=sorted(run.seen_labels),
@@ -212,7 +214,7 @@ def restore(data: bytes) -> RunFold:
 
 
 def _ledger(shot: _Ledger) -> Ledger:
-    return Ledger.of([*shot.entries, *shot.asked], shot.grants, shot.uses, shot.past)
+    return Ledger.of([*shot.entries, *shot.asked], shot.grants, shot.uses, shot.past, shot.revoked)
 
 
 def _dumped(call: Call) -> _Call:

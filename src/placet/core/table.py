@@ -131,6 +131,7 @@ TABLE: dict[Status, dict[Move, Status]] = {
     },
     Status.GIVEN_UP: {Move.REFUSE: Status.ENDED},
     Status.ELICITED: {
+        Move.ELICIT: Status.ELICITED,  # an answer was taken back: it is asked anew, under a new number
         Move.APPROVE: Status.SUPPLIED,
         Move.REJECT: Status.SUPPLIED,  # the body is told that nobody gives the input
         Move.RESPOND: Status.SUPPLIED,

@@ -4,7 +4,7 @@ hand."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from placet.clock import Clock
-from placet.core.approvals import ANY_AGENT, Asking, Entry, Ledger
+from placet.core.approvals import ANY_AGENT, Asking, Entry, Ledger, moment_after
 from placet.core.deciding import find_by_id, find_by_look
 from placet.core.elicitation import check_agreement, checked_answers
 from placet.core.gate import digest_of
@@ -74,6 +74,8 @@ def _check_word(word: Word) -> None:
     always: object = word.always
     if not isinstance(always, bool | Grant):
         raise UserError(f"«Always» is True, False or a Grant, not {always!r}.")
+    if word.always and word.verdict == "respond":
+        raise UserError("An answer is given to one call: it cannot stand for later ones. Respond without «always».")
     for name in ("by", "reason", "message"):
         text: object = getattr(word, name)
         if text is not None and not isinstance(text, str):
@@ -88,12 +90,14 @@ def stage_word(
     """Note the word in the ledger. By hand (or without a run) any item is taken, by its id or its label."""
     takes_any = by_hand or not run_ids
     entry = entry_of_item(item, run_ids) if takes_any else find_entry(ledger, run_ids, item)
-    decision, grants = facts_of_word(entry, word, clock.now())
+    decision, grants = facts_of_word(entry, word, clock.now(), ledger.all_grants())
     ledger.stage([decision], grants, [entry] if takes_any else [])
 
 
-def facts_of_word(entry: Entry, word: Word, now: float) -> tuple[DecisionMade, list[GrantMade]]:
-    """What somebody said about a call, as facts."""
+def facts_of_word(
+    entry: Entry, word: Word, now: float, standing: Iterable[GrantMade] = ()
+) -> tuple[DecisionMade, list[GrantMade]]:
+    """What somebody said about a call, as facts. `standing`: the grants that a new one is to come after."""
     _check_word(word)
     refuse_if_hosted(entry, word.verdict)
     if isinstance(entry, Asking):
@@ -103,19 +107,20 @@ def facts_of_word(entry: Entry, word: Word, now: float) -> tuple[DecisionMade, l
     digest = entry.digest
     if word.arguments is not None:
         digest = digest_of(path_of(entry.call), entry.agent, entry.tool, entry.fingerprint, word.arguments)
+    at = moment_after(standing, entry.agent, entry.tool, now) if word.always else now
     decision = DecisionMade(
         call=entry.call,
         request=entry.request,
         digest=digest,
         verdict=word.verdict,
         by=word.by,
-        at=now,
+        at=at,
         reason=word.reason,
         message=word.message,
         arguments=word.arguments,
         output=word.output,
     )
-    return decision, [_grant(entry, word, now)] if word.always else []
+    return decision, [_grant(entry, word, at)] if word.always else []
 
 
 def refuse_if_hosted(entry: Entry, verdict: Verdict) -> None:
@@ -221,6 +226,7 @@ def _grant(entry: Entry, word: Word, now: float) -> GrantMade:
         until=until,
         uses=bounds.uses,
         path="" if entry.agent == ANY_AGENT else path_of(entry.call),
+        call=entry.call or None,
     )
 
 

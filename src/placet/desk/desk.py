@@ -333,9 +333,10 @@ class Desk:
         if digest is not None and digest != row.digest:
             raise StaleApproval(f"Request {request_id} is about something else than what was shown: look again.")
         word = await self._word(row, verdict, by, reason, message, arguments, output, always)
+        standing = await self.store.standing_grants(row.agent) if always else ()
 
         def say(_log: Log, run: RunFold) -> list[AnyFact]:
-            return self._facts(row, run, word)
+            return self._facts(row, run, word, standing)
 
         await self._append(row.run_id, say)
         return await self.request(request_id)
@@ -419,14 +420,14 @@ class Desk:
         """The agents that this desk can start."""
         return list(self._driver.agents.values())
 
-    def _facts(self, row: RequestRow, run: RunFold, word: Word) -> list[AnyFact]:
+    def _facts(self, row: RequestRow, run: RunFold, word: Word, standing: Sequence[GrantMade]) -> list[AnyFact]:
         """The facts that the word amounts to at this place of the log."""
         entry = run.ledger.entry(row.call)
         if entry is None:
             raise not_pending(f"Request {row.id}", run.ledger.open_entries())
         seen = msgspec.structs.replace(entry, request=row.number, digest=row.digest)
         self._refuse_if_late(row, run)
-        decision, grants = facts_of_word(seen, word, self._now())
+        decision, grants = facts_of_word(seen, word, self._now(), [*standing, *run.ledger.grants()])
         new = facts_to_append(run, [decision])
         path = path_of(row.call)
         wrapped: list[AnyFact] = [InChild(path, grant) if path else grant for grant in grants]
@@ -498,7 +499,7 @@ class Desk:
         bounds = Grant(scope="agent", arguments=arguments, until=until, uses=uses)
         entry = Entry(call="", label="", name=tool.name, tool=tool.identity, agent=agent, fingerprint=tool.fingerprint)
         word = Word(verdict=verdict, always=bounds, by=by, reason=reason, message=message)
-        _, (made,) = facts_of_word(entry, word, self._now())
+        _, (made,) = facts_of_word(entry, word, self._now(), await self.store.standing_grants(agent))
         _refuse_if_over([made], self._now())
         await self.store.put_grant(made)
         return made

@@ -263,6 +263,8 @@ class GrantMade(Fact, frozen=True, tag="grant"):
     uses: int | None = None
     path: str = ""
     """The nested run in which it was made, and with which it ends."""
+    call: str | None = None
+    """The call with whose decision it was made: who takes that back takes this back too. None: with none."""
 
 
 class GrantRevoked(Fact, frozen=True, tag="ungrant"):

@@ -248,9 +248,8 @@ async def _decide_by_grant(frame: Frame, run: RunFold, call: Call, standing: lis
     entry, ledger, now = frame.run.ledger.entry(call.id), frame.run.ledger, frame.journal.now()
     assert entry is not None, "a held call is in the ledger"
     arguments = parse_arguments(call.arguments)
-    own = ledger.grants()
-    known = {grant.id for grant in own}
-    candidates = newest_first(own, [grant for grant in standing if grant.id not in known])
+    foreign = [grant for grant in standing if not ledger.has_had(grant.id)]
+    candidates = newest_first([*foreign, *ledger.grants()])
     while candidates:
         grant = newest_grant(
             candidates, ledger, run.path, run.response_agent, entry.tool, entry.fingerprint, arguments, now
@@ -320,11 +319,15 @@ def _apply_words_by_hand(frame: Frame, held: list[Call]) -> None:
             entry = frame.run.ledger.entry(call.id)
             if entry is not None and _is_meant(grant, call, entry) and grant.id not in known:
                 known.add(grant.id)
-                frame.note(
-                    msgspec.structs.replace(
-                        grant, agent=entry.agent, tool=entry.tool, fingerprint=entry.fingerprint, path=""
-                    )
-                )
+                frame.note(_of_this_run(grant, call, entry))
+
+
+def _of_this_run(grant: GrantMade, call: Call, entry: Entry) -> GrantMade:
+    """A grant made by hand, as one of this run."""
+    made_with = call.id if grant.call == label_key(call.name, call.label) else None
+    return msgspec.structs.replace(
+        grant, agent=entry.agent, tool=entry.tool, fingerprint=entry.fingerprint, path="", call=made_with
+    )
 
 
 def _is_meant(grant: GrantMade, call: Call, entry: Entry) -> bool:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.core.approvals import Ledger
-from placet.core.deciding import contradiction, same_decision
+from placet.core.deciding import words_to_take
 from placet.core.fold import as_items, fold
 from placet.core.index import RequestKind
 from placet.core.log import Log
@@ -33,7 +32,7 @@ from placet.declare.decisions import (
 )
 from placet.declare.run_config import DEFAULT_MAX_TURNS
 from placet.facts.codec import JsonObject, NotPlain, encode, plain_item, writable
-from placet.facts.errors import RunFinished, StaleApproval, UserError
+from placet.facts.errors import RunFinished, UserError
 from placet.facts.events import DecisionMade, Delivery, GrantMade, InputAdded, RunForked, RunStarted
 from placet.facts.ids import call_id, mint, path_of, request_id
 from placet.facts.items import ToolApprovalItem
@@ -193,25 +192,16 @@ class RunState(Generic[T]):
         self._added = ()
 
     def merge(self, other: RunState[T]) -> RunState[T]:
-        """Add the other state's decisions to this one. Contradicting ones: an error naming both, and this state is
-        unchanged."""
+        """Add the other state's decisions to this one. Of two words of one person the newer counts; where two people
+        contradict each other it is an error that names both, and this state is unchanged."""
         if not isinstance(other, RunState):
             raise UserError(f"A RunState is merged with another, not with a {type(other).__name__}.")
         if other.run_id != self.run_id:
             raise UserError(f"A state of run {other.run_id} cannot be merged into one of run {self.run_id}.")
         if self._context is None or other._context is None:
             raise UserError(f"Cannot merge: {NO_CONTEXT}")
-        ledger, theirs = self._context._ledger, other._context._ledger.staged()
-        standing = {fact.call: fact for fact in ledger.staged() if isinstance(fact, DecisionMade)}
-        for fact in theirs:
-            if isinstance(fact, DecisionMade):
-                mine = standing.get(fact.call) or _logged(ledger, fact.call)
-                if mine is not None and not same_decision(mine, fact):
-                    raise StaleApproval(contradiction(mine, fact))
-        decisions = [
-            f for f in theirs if isinstance(f, DecisionMade) and f.call not in standing and not _logged(ledger, f.call)
-        ]
-        ledger.stage(decisions, [fact for fact in theirs if isinstance(fact, GrantMade)])
+        ledger, theirs = self._context._ledger, other._context._ledger
+        ledger.stage(*words_to_take(ledger, theirs), theirs.entries_by_hand() if self._made_by_hand else ())
         known = {added.id for added in self._added}
         self._added = (*self._added, *(added for added in other._added if added.id not in known))
         return self
@@ -335,11 +325,6 @@ class RunState(Generic[T]):
     def __repr__(self) -> str:
         waiting = sum(1 for _ in self._run.waiting())
         return f"RunState(run_id={self.run_id!r}, turn={self._run.turn}, waiting={waiting})"
-
-
-def _logged(ledger: Ledger, call: str) -> DecisionMade | None:
-    entry = ledger.entry(call)
-    return entry.decision if entry is not None else None
 
 
 def check_agent(agent: object) -> None:
