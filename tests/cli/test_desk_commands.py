@@ -493,6 +493,14 @@ def test_always_before_an_id_is_told_how_it_is_meant(capsys: pytest.CaptureFixtu
     assert "--always=agent behind the ids" in capsys.readouterr().err
 
 
+def test_an_answer_cannot_be_given_for_always(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ending:
+        main(["respond", "run_1:1.0#1", "--output", "done by hand", "--always"])
+
+    assert ending.value.code == 2
+    assert "--always" in capsys.readouterr().err
+
+
 def test_the_picture_of_a_run_that_is_held_back_says_by_whom(place: Place, run: Run) -> None:
     first, second = pending(run)
     run("grants", "hold", "tool", "refund", "--reason", "the bank is down")

@@ -213,6 +213,22 @@ async def test_one_request_shows_the_tools_schema_and_why_somebody_may_not(serve
     assert "role reviewer" in for_eve["you_may_not"]
 
 
+async def test_an_answer_cannot_stand_for_later_calls(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    _, (first, second) = await two_refunds(server)
+    alone = [
+        await decide(ana, first.id, "respond", output="done by hand", always=always)
+        for always in (True, {"scope": "run"}, {"scope": "agent", "uses": 1})
+    ]
+    word = {"id": first.id, "decision": "respond", "output": "done by hand", "always": True}
+    many = (await ana.post("/v1/decisions", json={"decisions": [word]})).json()
+
+    assert all("cannot stand for later" in problem(each, 422, "user_error")["detail"] for each in alone)
+    assert "cannot stand for later" in str(many)
+    assert [each.id for each in await server.desk.pending()] == [first.id, second.id]
+    assert await server.desk.grants() == []
+
+
 async def test_always_decides_what_waits_alike_and_later_calls_within_its_bounds(server: RunningDesk) -> None:
     ana = await server.person("ana")
     run_id, (first, _) = await two_refunds(server)

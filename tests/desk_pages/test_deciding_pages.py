@@ -144,6 +144,8 @@ async def test_whoever_started_a_run_may_not_say_yes_where_four_eyes_are_asked_f
         {"decision": ""},
         {"decision": "edit", "panel": "edit", "as": "json", "j.": "[1]"},
         {"decision": "respond", "panel": "respond", "output": "  "},
+        {"decision": "respond", "panel": "respond", "output": "done by hand", "always": "run"},
+        {"decision": "respond", "panel": "respond", "output": "done by hand", "always": "agent"},
         {"decision": "approve", "panel": "more", "always": "run", "uses": "0"},
         {"decision": "approve", "panel": "more", "always": "run", "until": "12345"},
         {"decision": "approve", "panel": "nonsense"},
