@@ -16,7 +16,7 @@ from placet.core.index import RequestRow, RequestStatus, RunStatus
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.facts.codec import Json, JsonObject
-from placet.facts.events import AnyFact, GrantMade, HoldKind
+from placet.facts.events import AnyFact, GrantMade, HoldKind, Pattern
 from placet.facts.items import ModelResponse, Named
 from placet.facts.model_settings import ModelSettings
 
@@ -211,6 +211,10 @@ class Store(Protocol):
         """What operators hold back at this moment."""
         ...
 
+    async def four_eyes(self) -> Sequence[Pattern]:
+        """Where whoever started a run may not say yes to its calls, at this moment."""
+        ...
+
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
         """The grants that reach beyond the run in which they were made, for this agent."""
         ...
@@ -298,6 +302,17 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """From then on it is as if it were not there."""
 
 
+class RecordStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One record of a change: what it has to be, and what it becomes."""
+
+    kind: str
+    id: str
+    was: str | None
+    """Its data; None: there must be none."""
+    now: Record | None
+    """None: it is removed. With the data that it had: it only has to be so."""
+
+
 class RecordStore(Protocol):
     """Keeps records, with what several processes need to agree on one: adding and taking happen once."""
 
@@ -321,6 +336,21 @@ class RecordStore(Protocol):
 
     async def remove_records(self, kind: str, owner: str) -> int:
         """All of this owner; how many."""
+        ...
+
+    async def change_records(
+        self,
+        steps: Sequence[RecordStep],
+        facts: Sequence[AnyFact],
+        *,
+        at: float,
+        without: Sequence[tuple[str, str]] = (),
+    ) -> bool:
+        """Take all steps and write the facts into the operators' log, all or nothing; False, and nothing is changed,
+        when a record is not what it has to be. Such changes happen one after the other, in all processes.
+
+        `without`: kind and owner of records that are removed before the steps.
+        """
         ...
 
     async def expire_records(self, limit: int = 1000) -> int:

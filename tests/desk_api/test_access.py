@@ -227,9 +227,10 @@ async def test_no_secret_is_in_the_store(tmp_path: Path) -> None:
     async with SQLiteStore(path) as store:
         accounts = Accounts(store)
         user = await accounts.add_user("ana", "reviewer", password=PASSWORD)
+        await accounts.add_user("ben", "viewer")
         token, _ = await accounts.add_token("ana", "ci")
         cookie, _ = await accounts.open_session(user)
-        key = await accounts.invite("viewer", name="ben")
+        key = await accounts.invite("ben")
     with sqlite3.connect(path) as db:
         kept = json.dumps(db.execute("SELECT * FROM placet_records").fetchall())
     db.close()
@@ -308,9 +309,9 @@ async def test_an_invitation_is_for_its_user_ends_their_sessions_and_grows_old(t
         accounts = Accounts(store, clock)
         user = await accounts.add_user("ben", "viewer")
         cookie, _ = await accounts.open_session(user)
-        key = await accounts.invite("viewer", name="ben", by="root")
+        key = await accounts.invite("ben", by="root")
         await accounts.accept(key, PASSWORD, name="mallory")
-        late = await accounts.invite("viewer", name="ben")
+        late = await accounts.invite("ben")
         clock.advance(80 * 3600)
         with pytest.raises(AccessDenied):
             await accounts.accept(late, PASSWORD)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
+import pytest
 
+from placet.desk import DeskRun
 from placet.desk.api import idempotency
+from placet.facts.errors import StoreError, UserError
 from placet.ports import OPERATORS, Record
 from placet.service.records import records
 from tests.desk_api.scenes import at, decide, problem, two_refunds
@@ -102,7 +106,7 @@ async def test_only_an_ended_run_is_forgotten_and_only_by_an_admin(server: Runni
     await server.desk.wait(run_id, timeout=PATIENCE)
     assert (await root.delete(f"/v1/runs/{run_id}")).status_code == 204
     problem(await root.get(f"/v1/runs/{run_id}"), 404, "not_found")
-    (told,) = [entry async for entry in records(server.desk.store, OPERATORS)]
+    *_, told = [entry async for entry in records(server.desk.store, OPERATORS)]
     assert (told.what, told.subject, told.by) == ("run deleted", run_id, "root")
 
 
@@ -178,6 +182,116 @@ async def test_an_attempt_that_died_is_taken_over_and_still_starts_one_run(serve
     assert again.status_code == 201
     assert "idempotency-replayed" not in again.headers
     assert again.json()["id"] == first.json()["id"]
+
+
+async def test_a_key_starts_afresh_after_its_time_and_never_answers_with_an_old_run(any_server: RunningDesk) -> None:
+    ana = await any_server.person("ana")
+    headers = {"Idempotency-Key": "order-7"}
+    first = await ana.post("/v1/runs", json={"agent": "Support", "input": "one"}, headers=headers)
+    await any_server.desk.cancel(first.json()["id"])
+    await any_server.desk.wait(first.json()["id"], timeout=PATIENCE)
+    (record,) = await any_server.desk.store.records(idempotency.KIND)
+    await any_server.desk.store.take_record(idempotency.KIND, record.id)  # as after a day
+    later = await ana.post("/v1/runs", json={"agent": "Support", "input": "two"}, headers=headers)
+
+    assert later.status_code == 201
+    assert later.json()["id"] != first.json()["id"]
+    assert later.json()["status"] != "ended"
+    assert len((await ana.get("/v1/runs")).json()["data"]) == 2
+
+
+async def test_a_run_id_of_ones_own_is_not_another_runs(server: RunningDesk) -> None:
+    first = await server.desk.start("Support", "one", run_id="run_mine")
+    again = await server.desk.start("Support", "one", run_id="run_mine")
+
+    assert (first.id, again.id) == ("run_mine", "run_mine")
+    for agent, text in (("Support", "two"), ("Archivist", "one")):
+        with pytest.raises(UserError, match="run_mine"):
+            await server.desk.start(agent, text, run_id="run_mine")
+
+
+async def test_after_an_error_that_is_the_desks_own_the_key_goes_on_with_the_same_run(
+    server: RunningDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana = await server.person("ana")
+    headers, given = {"Idempotency-Key": "k"}, {"agent": "Support", "input": "x"}
+    start = server.desk.start
+
+    async def start_and_break(*args: Any, **options: Any) -> DeskRun:
+        await start(*args, **options)
+        raise StoreError("The store went away.")
+
+    monkeypatch.setattr(server.desk, "start", start_and_break)
+    broken = await ana.post("/v1/runs", json=given, headers=headers)
+    monkeypatch.setattr(server.desk, "start", start)
+    other = await ana.post("/v1/runs", json={"agent": "Support", "input": "y"}, headers=headers)
+    again = await ana.post("/v1/runs", json=given, headers=headers)
+
+    assert broken.status_code == 503
+    problem(other, 422, "idempotency_key_reused")
+    assert again.status_code == 201
+    assert [run["id"] for run in (await ana.get("/v1/runs")).json()["data"]] == [again.json()["id"]]
+
+
+async def test_while_an_attempt_is_silent_the_answer_says_when_to_ask_again(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    headers, given = {"Idempotency-Key": "k"}, {"agent": "Support", "input": "x"}
+    await ana.post("/v1/runs", json=given, headers=headers)
+    (record,) = await server.desk.store.records(idempotency.KIND)
+    kept = msgspec.json.decode(record.data, type=idempotency.Kept)
+    silent = msgspec.structs.replace(kept, status=None, since=server.web.clock.now())
+    data = msgspec.json.encode(silent).decode()
+    await server.desk.store.replace_record(msgspec.structs.replace(record, data=data))
+    early = await ana.post("/v1/runs", json=given, headers=headers)
+
+    problem(early, 409, "idempotency_in_progress")
+    assert 1 <= int(early.headers["retry-after"]) <= idempotency.STUCK_SECONDS
+    assert idempotency.STUCK_SECONDS <= 10
+
+
+async def test_an_attempt_that_takes_long_says_that_it_lives(
+    server: RunningDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotency, "BEAT_SECONDS", 0.01)
+    ana = await server.person("ana")
+    headers, given = {"Idempotency-Key": "k"}, {"agent": "Support", "input": "x"}
+    start, may_end = server.desk.start, asyncio.Event()
+
+    async def slow(*args: Any, **options: Any) -> DeskRun:
+        await may_end.wait()
+        return await start(*args, **options)
+
+    monkeypatch.setattr(server.desk, "start", slow)
+    first = asyncio.create_task(ana.post("/v1/runs", json=given, headers=headers))
+    began = await _beat_after(server, 0.0)
+    later = await _beat_after(server, began)
+    may_end.set()
+
+    assert later > began
+    assert (await first).status_code == 201
+
+
+async def _beat_after(server: RunningDesk, since: float) -> float:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            for record in await server.desk.store.records(idempotency.KIND):
+                kept = msgspec.json.decode(record.data, type=idempotency.Kept)
+                if kept.since > since:
+                    return kept.since
+            await asyncio.sleep(0.01)
+
+
+async def test_a_grant_under_a_key_is_made_once_also_by_who_takes_over(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    headers = {"Idempotency-Key": "k"}
+    given = {"agent": "Support", "tool": "refund", "decision": "approve", "uses": 1}
+    first = await ana.post("/v1/grants", json=given, headers=headers)
+    (record,) = await server.desk.store.records(idempotency.KIND)
+    await server.desk.store.replace_record(_old(record, record.data.replace('"status":201', '"status":null')))
+    again = await ana.post("/v1/grants", json=given, headers=headers)
+
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert [grant.id for grant in await server.desk.grants()] == [first.json()["id"]]
 
 
 def _old(record: Record, data: str) -> Record:

@@ -140,6 +140,11 @@ def _tell(story: RunStory, at: float, fact: e.PlainFact) -> None:
             | e.StandingGrantMade()
             | e.RunErased()
             | e.RunsDeleted()
+            | e.UserChanged()
+            | e.PasswordChanged()
+            | e.InvitationChanged()
+            | e.TokenChanged()
+            | e.FourEyesSet()
         ):
             pass  # a request shows in its answer, or in what became of it; the others are bookkeeping, or of no run
         case _:

@@ -18,16 +18,18 @@ placet users add NAME       adds somebody and prints a link that works once,
                             with which they set a password
 placet users change NAME    changes role, what they may decide, or (--off, --on)
                             whether they may use it at all; it holds at once
-placet users invite NAME    prints a new link
-placet users remove NAME    removes them, with all sessions and tokens
+placet users invite NAME    prints a new link; an older one of theirs is void
+placet users links          lists the links that can still be followed
+placet users unlink ID      revokes such a link
+placet users remove NAME    removes them, with all sessions, tokens and links
 """
-_ACTIONS = ("list", "add", "change", "invite", "remove")
+_ACTIONS = ("list", "add", "change", "invite", "links", "unlink", "remove")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
-    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list", metavar="|".join(_ACTIONS))
-    parser.add_argument("name", nargs="?", metavar="NAME", help="whom the action is about")
+    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list", metavar="ACTION", help="one of these")
+    parser.add_argument("name", nargs="?", metavar="NAME|ID", help="whom the action is about")
     parser.add_argument("--role", choices=ROLES, help="what they may do (default: reviewer)")
     switch = parser.add_mutually_exclusive_group()
     switch.add_argument("--off", action="store_true", help="for change: they may not use it any more")
@@ -38,8 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if (options.name is None) != (options.action == "list"):
-        raise WrongUsage("«placet users» lists; every other action is about a NAME.")
+    if (options.name is None) != (options.action in ("list", "links")):
+        raise WrongUsage("«placet users» and «placet users links» list; every other action is about a NAME, or an ID.")
     with client_of(options, begins=options.action == "add") as client:
         match options.action:
             case "list":
@@ -51,6 +53,12 @@ def run(options: argparse.Namespace) -> int:
                 return _tell_link(options, client.ask("POST", "/v1/users", None, body | _given(decides=scopes)))
             case "invite":
                 return _tell_link(options, client.ask("POST", f"/v1/users/{part(options.name)}/invitation", None, {}))
+            case "links":
+                links = client.ask("GET", "/v1/invitations")["data"]
+                return show_list(options, links, ["link", "for", "role", "made by", "made"], _link, "No links.")
+            case "unlink":
+                client.ask("DELETE", f"/v1/invitations/{part(options.name)}")
+                print(json.dumps({"id": options.name}) if options.json else f"Link {options.name} is revoked.")
             case "change":
                 active = True if options.on else False if options.off else None
                 change = _given(role=options.role, decides=scopes_of(options.decides), is_active=active)
@@ -82,6 +90,11 @@ def _tell_link(options: argparse.Namespace, found: JsonObject) -> int:
     if not options.desk:
         print("It stands behind the address of the desk.")
     return OK
+
+
+def _link(found: JsonObject) -> Row:
+    whose = str(found["name"] or "the first admin")
+    return [str(found["id"]), whose, str(found["role"]), str(found["by"] or ""), ago(found["created_at"])]
 
 
 def _row(found: JsonObject) -> Row:

@@ -153,9 +153,7 @@ def _question_escalated(run: RunFold, fact: e.QuestionEscalated) -> None:
     call.expires_at = call.at_expiry = None
 
 
-def _of_no_run(
-    _run: RunFold, fact: e.HoldPlaced | e.HoldLifted | e.StandingGrantMade | e.RunErased | e.RunsDeleted
-) -> None:
+def _of_no_run(_run: RunFold, fact: e.Fact) -> None:
     raise IllegalTransition(f"{type(fact).__name__} is a fact of the operators' log, not of a run.")
 
 
@@ -536,5 +534,10 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.StandingGrantMade: _of_no_run,
     e.RunErased: _of_no_run,
     e.RunsDeleted: _of_no_run,
+    e.UserChanged: _of_no_run,
+    e.PasswordChanged: _of_no_run,
+    e.InvitationChanged: _of_no_run,
+    e.TokenChanged: _of_no_run,
+    e.FourEyesSet: _of_no_run,
     e.Erased: _erased,
 }

@@ -191,8 +191,16 @@ class Desk:
         except PositionConflict:
             if run_id is None:
                 raise
+            await self._refuse_if_another(run_id, started)
         await self._engine.enqueue(log.run_id)
         return shown(await self._row(log.run_id))
+
+    async def _refuse_if_another(self, run_id: str, asked: RunStarted) -> None:
+        """An id of one's own names one run: asking for something else under it must not pass for done."""
+        stored = await self.store.load(run_id)
+        first = read_line(stored.log.lines[0]).facts[0] if stored is not None and stored.log is not None else None
+        if isinstance(first, RunStarted) and (first.agent, first.input) != (asked.agent, asked.input):
+            raise UserError(f"There is a run {run_id} already, with another agent or input: choose another id.")
 
     async def get(self, run_id: str) -> DeskRun:
         row = await self._row(run_id)
@@ -491,8 +499,12 @@ class Desk:
         uses: int | None = None,
         reason: str | None = None,
         message: str | None = None,
+        grant_id: str | None = None,
     ) -> GrantMade:
-        """A standing decision about later calls of a tool of this agent; the operators' log tells who made it."""
+        """A standing decision about later calls of a tool of this agent; the operators' log tells who made it.
+
+        With a `grant_id` of one's own it is made once, however often it is asked for.
+        """
         tool = self.tool_at(agent, tool_name) or await self._server_tool(agent, tool_name)
         if tool is None:
             raise UserError(f"This desk has no tool '{tool_name}' of an agent '{agent}' to decide about.")
@@ -501,6 +513,7 @@ class Desk:
         word = Word(verdict=verdict, always=bounds, by=by, reason=reason, message=message)
         _, (made,) = facts_of_word(entry, word, self._now(), await self.store.standing_grants(agent))
         _refuse_if_over([made], self._now())
+        made = made if grant_id is None else msgspec.structs.replace(made, id=grant_id)
         await self.store.put_grant(made)
         return made
 

@@ -424,6 +424,69 @@ class RunsDeleted(Fact, frozen=True, tag="deleted"):
     """Of a purge: it took all that had ended before this time."""
 
 
+Pattern: TypeAlias = tuple[str, str]
+"""Which calls are meant: patterns with `*` and `?` for the agent's path and the tool's name."""
+
+
+class UserChanged(Fact, frozen=True, tag="user"):
+    """Of the operators' log: who may use the desk, and what they may decide, as it is from now on."""
+
+    name: str
+    change: Literal["added", "changed", "removed"]
+    by: str | None
+    at: float
+    role: str
+    decides: list[Pattern]
+    is_active: bool = True
+
+
+class PasswordChanged(Fact, frozen=True, tag="password"):
+    """Of the operators' log: somebody has a new password. Nothing of it is told."""
+
+    name: str
+    by: str | None
+    at: float
+    invitation: str | None = None
+    """The link that was followed, if one was."""
+
+
+class InvitationChanged(Fact, frozen=True, tag="invitation"):
+    """Of the operators' log: a link that sets a password was made, followed or revoked. Its key is not told."""
+
+    id: str
+    change: Literal["made", "used", "revoked"]
+    name: str | None
+    """Whom it is for; None: the first admin, who chooses a name."""
+    role: str
+    by: str | None
+    at: float
+    expires_at: float | None = None
+
+
+class TokenChanged(Fact, frozen=True, tag="token"):
+    """Of the operators' log: a program's key was made or revoked. Its text is not told."""
+
+    id: str
+    change: Literal["made", "revoked"]
+    owner: str
+    name: str
+    role: str
+    decides: list[Pattern]
+    by: str | None
+    at: float
+    expires_at: float | None = None
+
+
+class FourEyesSet(Fact, frozen=True, tag="four_eyes"):
+    """Of the operators' log: from now on whoever started a run may not say yes to its calls where these fit."""
+
+    patterns: list[Pattern]
+    """Empty: nowhere."""
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
 class Erased(Fact, frozen=True, tag="erased"):
     """Stands in a log where a fact was erased."""
 
@@ -480,6 +543,11 @@ PlainFact: TypeAlias = (
     | StandingGrantMade
     | RunErased
     | RunsDeleted
+    | UserChanged
+    | PasswordChanged
+    | InvitationChanged
+    | TokenChanged
+    | FourEyesSet
     | Erased
 )
 AnyFact: TypeAlias = PlainFact | InChild

@@ -34,6 +34,16 @@ What: TypeAlias = Literal[
     "cancel asked",
     "run erased",
     "run deleted",
+    "user added",
+    "user changed",
+    "user removed",
+    "password changed",
+    "link made",
+    "link used",
+    "link revoked",
+    "token made",
+    "token revoked",
+    "four eyes set",
 ]
 
 _VERDICTS: dict[e.Verdict, What] = {
@@ -44,6 +54,11 @@ _VERDICTS: dict[e.Verdict, What] = {
 }
 
 
+_USER: dict[str, What] = {"added": "user added", "changed": "user changed", "removed": "user removed"}
+_LINK: dict[str, What] = {"made": "link made", "used": "link used", "revoked": "link revoked"}
+_TOKEN: dict[str, What] = {"made": "token made", "revoked": "token revoked"}
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that somebody did, or that followed from it."""
 
@@ -52,7 +67,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     """The run whose log says so; `operators` for their own."""
     subject: str
-    """The call, the grant, or what is held."""
+    """The call, the grant, what is held, or the user, link or token."""
     by: str | None = None
     why: str | None = None
     digest: str | None = None
@@ -197,6 +212,27 @@ class _Reader:
             case e.HoldLifted():
                 yield self._entry(fact.at, "hold lifted", f"{fact.kind} {fact.name}", fact.by, fact.reason)
             case _:
+                yield from self._of_people(fact)
+
+    def _of_people(self, fact: e.PlainFact) -> Iterator[Entry]:
+        """Who may what, and who said so."""
+        match fact:
+            case e.UserChanged():
+                detail = None if fact.change == "removed" else _rights(fact)
+                yield self._entry(fact.at, _USER[fact.change], fact.name, fact.by, None, detail=detail)
+            case e.PasswordChanged():
+                how = f"by link {fact.invitation}" if fact.invitation is not None else None
+                yield self._entry(fact.at, "password changed", fact.name, fact.by, None, detail=how)
+            case e.InvitationChanged():
+                whose = f"for {fact.name or 'the first admin'}, {fact.role}"
+                yield self._entry(fact.at, _LINK[fact.change], fact.id, fact.by, None, detail=whose)
+            case e.TokenChanged():
+                whose = f"of {fact.owner}, «{fact.name}», {fact.role}, decides {_spoken(fact.decides)}"
+                yield self._entry(fact.at, _TOKEN[fact.change], fact.id, fact.by, None, detail=whose)
+            case e.FourEyesSet():
+                where = _spoken(fact.patterns) if fact.patterns else "nowhere"
+                yield self._entry(fact.at, "four eyes set", where, fact.by, fact.reason)
+            case _:
                 pass
 
     def _of_deleted(self, fact: e.RunsDeleted) -> Iterator[Entry]:
@@ -248,6 +284,15 @@ class _Reader:
         return Entry(
             at=at, what=what, run_id=self._run_id, subject=subject, by=by, why=why, digest=digest, detail=detail
         )
+
+
+def _rights(fact: e.UserChanged) -> str:
+    switched = "" if fact.is_active else ", switched off"
+    return f"{fact.role}, decides {_spoken(fact.decides)}{switched}"
+
+
+def _spoken(patterns: list[e.Pattern]) -> str:
+    return ", ".join(f"{agent}:{tool}" for agent, tool in patterns) or "nothing"
 
 
 def _scope(grant: e.GrantMade) -> str:

@@ -16,7 +16,7 @@ from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.facts.checks import COUNT, WHOLE, check
 from placet.facts.errors import PositionConflict, RunConflict
-from placet.facts.events import GrantMade, GrantRevoked, InChild
+from placet.facts.events import GrantMade, GrantRevoked, InChild, Pattern
 from placet.ports import Hold, Lease, StoredRun
 
 _MAY_GRANT = frozenset({GrantMade, GrantRevoked, InChild})
@@ -144,6 +144,9 @@ class MemoryStore:
             return list(reversed(self._sessions.get(session_key, ())))
 
     async def holds(self) -> Sequence[Hold]:
+        return ()
+
+    async def four_eyes(self) -> Sequence[Pattern]:
         return ()
 
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:

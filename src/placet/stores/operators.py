@@ -6,10 +6,21 @@ import os
 import zlib
 from collections.abc import Container, Sequence
 
+import msgspec
+
 from placet.core.log import Line, Log
-from placet.facts.events import AnyFact, GrantMade, GrantRevoked, HoldPlaced, StandingGrantMade
-from placet.ports import OPERATORS, Hold
+from placet.facts.events import AnyFact, GrantMade, GrantRevoked, HoldPlaced, Pattern, StandingGrantMade
+from placet.ports import OPERATORS, Hold, Record
 from placet.stores.rows import checked
+
+SETTING = "setting"
+"""The kind of the records that say how all desks on a store are set."""
+FOUR_EYES = "four-eyes"
+
+
+def read_patterns(record: Record | None) -> list[Pattern]:
+    """Where four eyes are demanded, out of the record that says so."""
+    return [] if record is None else msgspec.json.decode(record.data, type=list[Pattern])
 
 
 def log_at(length: int, head: bytes, key: bytes) -> Log:

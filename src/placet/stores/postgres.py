@@ -43,7 +43,15 @@ from placet.stores.leases import DEFAULT_TTL, LeaseBook
 from placet.stores.news import Bell
 from placet.stores.operators import placed, whole_log
 from placet.stores.ownership import driven_by, new_owner, pause_after_giving_up, taken_over
-from placet.stores.postgres_connections import SQL, TEXTS, Connection, Connections, connect, is_pooled
+from placet.stores.postgres_connections import (
+    SQL,
+    TEXTS,
+    Connection,
+    Connections,
+    Work,
+    connect,
+    is_pooled,
+)
 from placet.stores.postgres_deleting import delete, purge
 from placet.stores.postgres_erasing import erase
 from placet.stores.postgres_operators import audited, write_grants
@@ -159,6 +167,9 @@ class PostgresStore(PostgresRecords):
             cursor = await db.execute(statement, given, binary=True)
             return await cursor.fetchall() if cursor.description is not None else []
 
+        return await self._open().connections.do(work)
+
+    async def _do(self, work: Work[bool]) -> bool:
         return await self._open().connections.do(work)
 
     async def query(self, sql: bytes, given: Mapping[str, object] | None = None) -> list[Row]:
@@ -317,7 +328,7 @@ class PostgresStore(PostgresRecords):
 
             return await audited(db, tried, at, fact, act)
 
-        return await self._open().connections.do(work)
+        return await self._do(work)
 
     async def operators_log(self) -> Log:
         return whole_log(await self._rows("operators_log"))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sqlite3
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from placet.ports import Record
+from placet.facts.events import AnyFact, Pattern
+from placet.ports import Record, RecordStep
+from placet.stores.operators import FOUR_EYES, SETTING, read_patterns
 from placet.stores.sqlite_files import SQL
+from placet.stores.sqlite_writes import note_operators
 
 V = TypeVar("V")
 
@@ -48,9 +51,47 @@ class SQLiteRecords(ABC):
     async def remove_records(self, kind: str, owner: str) -> int:
         return await self._write(lambda db: db.execute(SQL["remove_records"], (kind, owner)).rowcount)
 
+    async def change_records(
+        self,
+        steps: Sequence[RecordStep],
+        facts: Sequence[AnyFact],
+        *,
+        at: float,
+        without: Sequence[tuple[str, str]] = (),
+    ) -> bool:
+        return await self._write(lambda db: change_records(db, steps, facts, at, without))
+
+    async def four_eyes(self) -> Sequence[Pattern]:
+        return read_patterns(await self.record(SETTING, FOUR_EYES))
+
     async def expire_records(self, limit: int = 1000) -> int:
         given = (time.time(), limit)
         return await self._write(lambda db: db.execute(SQL["expire_records"], given).rowcount)
+
+
+def change_records(
+    db: sqlite3.Connection,
+    steps: Sequence[RecordStep],
+    facts: Sequence[AnyFact],
+    at: float,
+    without: Sequence[tuple[str, str]],
+) -> bool:
+    """First look whether everything is what it has to be: the transaction is the only one that writes."""
+    for step in steps:
+        row = db.execute(SQL["record"], {"kind": step.kind, "id": step.id, "now": time.time()}).fetchone()
+        found = read_record(row)
+        if (None if found is None else found.data) != step.was:
+            return False
+    for owned in without:
+        db.execute(SQL["remove_records"], owned)
+    for step in steps:
+        if step.now is None:
+            db.execute(SQL["take_record"], {"kind": step.kind, "id": step.id, "now": time.time()})
+        else:
+            name = "add_record" if step.was is None else "replace_record"
+            db.execute(SQL[name], _columns(step.now) | {"was": None})
+    note_operators(db, at, facts)
+    return True
 
 
 def _columns(record: Record) -> dict[str, object]:

@@ -7,7 +7,9 @@ import asyncio
 import time
 from contextlib import AbstractAsyncContextManager
 
-from placet.ports import DeskStore, Record
+from placet.core.log import read_lines
+from placet.facts.events import FourEyesSet, UserChanged
+from placet.ports import DeskStore, Record, RecordStep
 
 
 def _record(record_id: str = "ana", data: str = '{"a":1}', **more: object) -> Record:
@@ -111,6 +113,74 @@ class RecordStoreContract:
 
             assert removed == 2
             assert [each.id for each in await store.records("user")] == ["a"]
+
+    async def test_a_change_of_several_records_and_its_facts_happen_together_or_not_at_all(self) -> None:
+        fact = UserChanged("ana", "changed", "root", 7.0, "viewer", [])
+        async with self.open_store() as store:
+            await store.add_record(_record())
+            await store.add_record(_record("s1", owner="ana"))
+            ana = RecordStep(kind="user", id="ana", was='{"a":1}', now=_record(data='"new"'))
+            ben = RecordStep(kind="user", id="ben", was=None, now=_record("ben"))
+            gone = RecordStep(kind="user", id="zoe", was="1", now=None)
+            refused = await store.change_records([ana, ben, gone], [fact], at=7.0, without=[("user", "ana")])
+            before = [each.id for each in await store.records("user")], len(await store.operators_log())
+            done = await store.change_records([ana, ben], [fact], at=7.0, without=[("user", "ana")])
+            log = await store.operators_log()
+            found = await store.records("user")
+
+        assert not refused
+        assert before == (["ana", "s1"], 0)
+        assert done
+        assert found == [_record(data='"new"'), _record("ben")]
+        assert [said for line in read_lines(log.lines) for said in line.facts] == [fact]
+        assert log.verify()
+
+    async def test_a_change_removes_a_record_and_finds_an_expired_one_gone(self) -> None:
+        fact = UserChanged("ana", "removed", "root", 7.0, "viewer", [])
+        async with self.open_store() as store:
+            await store.add_record(_record())
+            await store.add_record(_record("old", expires_at=time.time() - 1))
+            remove = RecordStep(kind="user", id="ana", was='{"a":1}', now=None)
+            fill = RecordStep(kind="user", id="old", was=None, now=_record("old"))
+            done = await store.change_records([remove, fill], [fact], at=7.0)
+
+            assert done
+            assert await store.records("user") == [_record("old")]
+
+    async def test_of_two_changes_that_rest_on_what_the_other_changes_one_happens(self) -> None:
+        def demote(name: str, other: str) -> list[RecordStep]:
+            fixed = _record(other, data='"admin"')
+            return [
+                RecordStep(kind="user", id=other, was='"admin"', now=fixed),
+                RecordStep(kind="user", id=name, was='"admin"', now=_record(name, data='"viewer"')),
+            ]
+
+        facts = [UserChanged(name, "changed", None, 7.0, "viewer", []) for name in ("ana", "ben")]
+        async with self.open_store() as store, self.open_store() as second:
+            for turn in range(10):
+                for name in ("ana", "ben"):
+                    await store.take_record("user", name)
+                    await store.add_record(_record(name, data='"admin"'))
+                done = await asyncio.gather(
+                    store.change_records(demote("ana", "ben"), facts[:1], at=7.0 + turn),
+                    second.change_records(demote("ben", "ana"), facts[1:], at=7.0 + turn),
+                )
+
+                assert sorted(done) == [False, True]
+            log = await store.operators_log()
+
+        assert len(log) == 10
+        assert log.verify()
+
+    async def test_where_four_eyes_are_demanded_is_read_from_the_store(self) -> None:
+        async with self.open_store() as store:
+            before = await store.four_eyes()
+            record = Record(kind="setting", id="four-eyes", data='[["Pay*","*"]]')
+            step = RecordStep(kind="setting", id="four-eyes", was=None, now=record)
+            await store.change_records([step], [FourEyesSet([("Pay*", "*")], "root", 7.0)], at=7.0)
+
+            assert list(before) == []
+            assert list(await store.four_eyes()) == [("Pay*", "*")]
 
     async def test_an_empty_store_counts_nothing(self) -> None:
         async with self.open_store() as store:

@@ -492,11 +492,14 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.DecisionMade,  # told with its question, by the drive that acts on it
         e.DecisionRevoked,
         e.Erased,
+        e.FourEyesSet,
         e.GrantRevoked,
         e.HistoryRewritten,
         e.HoldLifted,
         e.HoldPlaced,
         e.InputAdded,
+        e.InvitationChanged,
+        e.PasswordChanged,
         e.QuestionEscalated,
         e.RequestSettled,
         e.ResumeAsked,
@@ -506,8 +509,10 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.SessionWriting,
         e.SessionWritten,
         e.StandingGrantMade,
+        e.TokenChanged,
         e.TurnJudged,
         e.TurnLimitSet,
+        e.UserChanged,
     }
 )
 """The facts that no span is made of."""

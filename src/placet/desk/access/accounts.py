@@ -1,12 +1,14 @@
 """The desk's book of people: users, their tokens and sessions, and one-time invitations, in the desk's store.
 
 Nothing is remembered in the process: who is removed, and what is revoked, is refused at the next request, everywhere.
+Whatever changes who may what is written into the operators' log in the same transaction, without any secret.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -20,11 +22,13 @@ from placet.desk.access.people import (
     User,
     checked_name,
     lower_role,
+    patterns_of,
 )
 from placet.desk.access.secrets import NOBODY, digest, hash_password, is_password, is_secret, new_secret, short_id
 from placet.facts.codec import encode
 from placet.facts.errors import AccessDenied, UserError
-from placet.ports import Record, RecordStore
+from placet.facts.events import AnyFact, InvitationChanged, PasswordChanged, TokenChanged, UserChanged
+from placet.ports import Record, RecordStep, RecordStore
 
 V = TypeVar("V")
 
@@ -35,6 +39,9 @@ TOKEN_PREFIX = "placet_"
 MIN_PASSWORD, MAX_PASSWORD = 10, 1024
 MAX_TOKENS = 100
 """Of one user."""
+FIRST = ""
+"""The owner of the first admin's link: nobody."""
+NOT_USABLE = "This link has been used, was replaced or revoked, or is too old: ask an admin for another."
 WRITE_LAST_USE = 600.0
 """A token's last use is noted this often, not at each request."""
 
@@ -59,7 +66,6 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     owner: str
     digest: str
-    csrf: str
     created_at: float
     expires_at: float
     client: str = ""
@@ -67,15 +73,19 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Invitation(msgspec.Struct, frozen=True, kw_only=True):
-    """A link that works once: it makes a user, or gives one a new password."""
+    """A link that works once: it makes the first admin, or gives a user a password."""
 
     id: str
     digest: str
     role: Role
+    """That of the user."""
     expires_at: float
     name: str | None = None
     """Whom it is for; None: whoever follows it first chooses a name (the first admin)."""
     by: str | None = None
+    created_at: float = 0.0
+    bound: str = ""
+    """A digest of the user as they were: of anybody else, and of nobody, it sets no password."""
 
 
 class Accounts:
@@ -92,10 +102,14 @@ class Accounts:
         return _read(await self._found("user", name), User)
 
     async def users(self) -> list[User]:
-        found: list[User] = []
-        while page := await self._store.records("user", after=found[-1].name if found else ""):
-            found += [msgspec.json.decode(record.data, type=User) for record in page]
-        return found
+        return [_decoded(record, User) async for record in self._user_records()]
+
+    async def _user_records(self) -> AsyncIterator[Record]:
+        after = ""
+        while page := await self._store.records("user", after=after):
+            for record in page:
+                yield record
+            after = page[-1].id
 
     async def has_users(self) -> bool:
         return bool(await self._store.records("user", limit=1))
@@ -123,7 +137,11 @@ class Accounts:
             created_at=self._now(),
             created_by=by,
         )
-        if not await self._store.add_record(_record("user", user.name, user)):
+        added = RecordStep(kind="user", id=user.name, was=None, now=_record("user", user.name, user))
+        said: list[AnyFact] = [_told(user, "added", by, self._now())]
+        if kept is not None:
+            said.append(PasswordChanged(user.name, by, self._now()))
+        if not await self._change([added], said, without=[("invitation", FIRST)]):
             raise UserError(f"There is a user {user.name} already: choose another name, or change that one.")
         return user
 
@@ -134,53 +152,68 @@ class Accounts:
         role: Role | None = None,
         decides: tuple[Scope, ...] | None = None,
         is_active: bool | None = None,
+        by: str | None = None,
     ) -> User:
-        """Change what is given. Who may do less from now on may do less in their open sessions, too."""
+        """Change what is given. Who may do less from now on may do less in their open sessions, too, and a link that
+        was made for them before is void."""
         while True:
-            old = await self._known(name)
+            record, old = await self._known(name)
             new = msgspec.structs.replace(
                 old,
                 role=old.role if role is None else checked_role(role),
                 decides=old.decides if decides is None else decides,
                 is_active=old.is_active if is_active is None else is_active,
             )
-            await self._keep_an_admin(old, new)
-            if await self._replace_user(old, new):
+            if new == old:
+                return old
+            steps = [_replaced(record, new), *await self._keep_an_admin(old, new)]
+            said = [_told(new, "changed", by, self._now())]
+            if await self._change(steps, said, without=[("invitation", name)]):
                 return new
 
-    async def remove_user(self, name: str) -> None:
-        old = await self._known(name)
-        await self._keep_an_admin(old, None)
-        await self._store.take_record("user", name)
-        for kind in ("session", "token"):
-            await self._store.remove_records(kind, name)
+    async def remove_user(self, name: str, *, by: str | None = None) -> None:
+        """With all sessions, tokens and links."""
+        while True:
+            record, old = await self._known(name)
+            gone = RecordStep(kind="user", id=name, was=record.data, now=None)
+            steps = [gone, *await self._keep_an_admin(old, None)]
+            said = [_told(old, "removed", by, self._now())]
+            if await self._change(steps, said, without=[(kind, name) for kind in ("session", "token", "invitation")]):
+                return
 
-    async def set_password(self, name: str, password: str) -> None:
-        """A new password; all sessions of the user end."""
+    async def set_password(self, name: str, password: str, *, by: str | None = None) -> None:
+        """A new password; all sessions of the user end, and links that were made for them before are void."""
         kept = await self._hashed(password)
         while True:
-            old = await self._known(name)
-            if await self._replace_user(old, msgspec.structs.replace(old, password=kept)):
-                break
-        await self._store.remove_records("session", name)
+            record, old = await self._known(name)
+            steps = [_replaced(record, msgspec.structs.replace(old, password=kept))]
+            said = [PasswordChanged(name, by, self._now())]
+            if await self._change(steps, said, without=[("session", name), ("invitation", name)]):
+                return
 
-    async def _replace_user(self, old: User, new: User) -> bool:
-        return await self._store.replace_record(_record("user", new.name, new), was=_text(old))
+    async def _change(
+        self, steps: Sequence[RecordStep], facts: Sequence[AnyFact], without: Sequence[tuple[str, str]] = ()
+    ) -> bool:
+        """Who may what changes only together with its entry in the operators' log."""
+        return await self._store.change_records(steps, facts, at=self._now(), without=without)
 
-    async def _known(self, name: str) -> User:
-        found = await self.user(name)
-        if found is None:
+    async def _known(self, name: str) -> tuple[Record, User]:
+        record = await self._found("user", name)
+        if record is None:
             raise UserError(f"There is no user {name[:80]!r} at this desk.")
-        return found
+        return record, _decoded(record, User)
 
-    async def _keep_an_admin(self, old: User, new: User | None) -> None:
-        """A desk without an admin could not be mended from within."""
+    async def _keep_an_admin(self, old: User, new: User | None) -> list[RecordStep]:
+        """A desk without an admin could not be mended from within. Where one goes, the change rests on another who
+        stays: of two admins who demote each other at the same moment one is refused."""
         stays_admin = new is not None and new.role == "admin" and new.is_active
         if stays_admin or old.role != "admin" or not old.is_active:
-            return
-        others = [user for user in await self.users() if user.name != old.name]
-        if not any(user.role == "admin" and user.is_active for user in others):
-            raise UserError(f"{old.name} is the only admin of this desk: make somebody else one first.")
+            return []
+        async for record in self._user_records():
+            user = _decoded(record, User)
+            if user.name != old.name and user.role == "admin" and user.is_active:
+                return [_unchanged(record)]
+        raise UserError(f"{old.name} is the only admin of this desk: make somebody else one first.")
 
     async def _hashed(self, password: str) -> str:
         if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
@@ -190,72 +223,129 @@ class Accounts:
 
     # -- invitations --------------------------------------------------------------------------------------------------
 
-    async def invite(self, role: Role, *, name: str | None = None, by: str | None = None) -> str:
-        """A key that works once, for three days: for the first admin, for a new user, or for a forgotten password."""
-        secret = new_secret()
-        invitation = Invitation(
-            id=short_id("inv"),
-            digest=digest(secret),
-            role=checked_role(role),
-            name=None if name is None else checked_name(name),
-            expires_at=self._now() + INVITATION_SECONDS,
-            by=by,
-        )
-        record = _record("invitation", invitation.id, invitation, invitation.name or "", invitation.expires_at)
-        await self._store.add_record(record)
-        return f"{invitation.id}.{secret}"
+    async def invite(self, name: str, *, by: str | None = None) -> str:
+        """A key that works once, for three days, with which a user sets a password: the first one, or another.
+
+        It is bound to the user as they are now: any change of them voids it, and so does a newer key.
+        """
+        while True:
+            record, user = await self._known(checked_name(name))
+            if not user.is_active:
+                raise UserError(f"{user.name} is switched off: switch them on first, then make a link.")
+            secret = new_secret()
+            invitation = Invitation(
+                id=short_id("inv"),
+                digest=digest(secret),
+                role=user.role,
+                name=user.name,
+                created_at=self._now(),
+                expires_at=self._now() + INVITATION_SECONDS,
+                by=by,
+                bound=digest(record.data),
+            )
+            if await self._make_link(invitation, [_unchanged(record)]):
+                return f"{invitation.id}.{secret}"
 
     async def first_admin_key(self) -> str | None:
         """A key for the first admin, while there is nobody yet. An earlier one stops working."""
         if await self.has_users():
             return None
-        await self._store.remove_records("invitation", "")
-        return await self.invite("admin")
+        secret, now = new_secret(), self._now()
+        invitation = Invitation(
+            id=short_id("inv"),
+            digest=digest(secret),
+            role="admin",
+            created_at=now,
+            expires_at=now + INVITATION_SECONDS,
+        )
+        await self._make_link(invitation)
+        return f"{invitation.id}.{secret}"
+
+    async def _make_link(self, invitation: Invitation, steps: Sequence[RecordStep] = ()) -> bool:
+        owner = invitation.name or FIRST
+        record = _record("invitation", invitation.id, invitation, owner, invitation.expires_at)
+        made = RecordStep(kind="invitation", id=invitation.id, was=None, now=record)
+        said = [_of_link(invitation, "made", invitation.by, self._now())]
+        return await self._change([*steps, made], said, without=[("invitation", owner)])
+
+    async def invitations(self) -> list[Invitation]:
+        """The links that can still be followed, oldest first."""
+        found = [_decoded(record, Invitation) for record in await self._store.records("invitation")]
+        usable = [each for each in found if await self._is_usable(each)]
+        return sorted(usable, key=lambda each: each.created_at)
+
+    async def revoke_invitation(self, invitation_id: str, *, by: str | None = None) -> bool:
+        """Whether there was such a link."""
+        record = await self._found("invitation", invitation_id)
+        if record is None:
+            return False
+        gone = RecordStep(kind="invitation", id=invitation_id, was=record.data, now=None)
+        return await self._change([gone], [_of_link(_decoded(record, Invitation), "revoked", by, self._now())])
 
     async def invitation(self, key: str) -> Invitation | None:
         """What the key is for, without using it up."""
         record_id, _, secret = key.partition(".")
         found = _read(await self._found("invitation", record_id), Invitation)
-        if found is None or not is_secret(secret, found.digest) or found.expires_at <= self._now():
+        if found is None or not is_secret(secret, found.digest) or not await self._is_usable(found):
             return None
         return found
 
+    async def _is_usable(self, invitation: Invitation) -> bool:
+        """Whether its user is still as they were when it was made; the first admin's: whether there is nobody."""
+        if invitation.expires_at <= self._now():
+            return False
+        if invitation.name is None:
+            return not await self.has_users()
+        record = await self._found("user", invitation.name)
+        return record is not None and is_secret(record.data, invitation.bound)
+
     async def accept(self, key: str, password: str, *, name: str | None = None) -> User:
-        """Use an invitation up: its user exists afterwards, with this password."""
+        """Use an invitation up: its user has this password afterwards."""
         invitation = await self.invitation(key)
         if invitation is None:
-            raise AccessDenied("This link has been used, or is too old: ask an admin for another.")
-        chosen = checked_name(invitation.name or name or "")
-        is_first = invitation.name is None
-        known = await self.user(chosen)
-        if is_first and known is not None:
-            raise UserError(f"There is a user {chosen} already: choose another name.")
-        kept = await self._hashed(password)
-        if await self._store.take_record("invitation", invitation.id) is None:
-            raise AccessDenied("This link has been used in the meantime: ask an admin for another.")
-        if is_first and await self.has_users():
-            raise AccessDenied("This desk has got its first admin in the meantime: ask them for an invitation.")
-        if known is None:
-            user = User(
-                name=chosen, role=invitation.role, password=kept, created_at=self._now(), created_by=invitation.by
-            )
-            await self._store.add_record(_record("user", chosen, user))
-        elif not await self._replace_user(known, msgspec.structs.replace(known, password=kept)):
-            raise AccessDenied("This user was changed in the meantime: ask an admin for another link.")
-        await self._store.remove_records("session", chosen)
-        return await self._known(chosen)
+            raise AccessDenied(NOT_USABLE)
+        user, step = await self._invited(invitation, name, await self._hashed(password))
+        link = await self._found("invitation", invitation.id)
+        if link is None:
+            raise AccessDenied(NOT_USABLE)
+        now = self._now()
+        said: list[AnyFact] = [_of_link(invitation, "used", user.name, now)]
+        if step.was is None:
+            said.append(_told(user, "added", invitation.by or user.name, now))
+        said.append(PasswordChanged(user.name, user.name, now, invitation.id))
+        used = RecordStep(kind="invitation", id=invitation.id, was=link.data, now=None)
+        ends = [("invitation", invitation.name or FIRST), ("session", user.name)]
+        if not await self._change([used, step], said, without=ends):
+            raise AccessDenied(NOT_USABLE)
+        return user
+
+    async def _invited(self, invitation: Invitation, name: str | None, password: str) -> tuple[User, RecordStep]:
+        """The user with the password, and the step that leads there: from exactly what the link was made for."""
+        if invitation.name is None:
+            chosen = checked_name(name or "")
+            user = User(name=chosen, role=invitation.role, password=password, created_at=self._now())
+            return user, RecordStep(kind="user", id=chosen, was=None, now=_record("user", chosen, user))
+        record = await self._found("user", invitation.name)
+        if record is None or not is_secret(record.data, invitation.bound):
+            raise AccessDenied(NOT_USABLE)
+        user = msgspec.structs.replace(_decoded(record, User), password=password)
+        return user, _replaced(record, user)
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
     async def log_in(self, name: str, password: str, *, client: str = "") -> tuple[str, Session]:
         """A session for who knows the password: the cookie's text, and the session. AccessDenied otherwise."""
+        return await self.open_session(await self.check_password(name, password), client=client)
+
+    async def check_password(self, name: str, password: str) -> User:
+        """The user of this name, if that is their password. AccessDenied otherwise, after the same time."""
         user = await self.user(name.strip().lower())
         kept = user.password if user is not None else None
         async with self._hashing:
             is_right = await asyncio.to_thread(is_password, password[: MAX_PASSWORD + 1], kept or NOBODY)
         if user is None or kept is None or not user.is_active or not is_right:
             raise AccessDenied("Name and password do not fit.")
-        return await self.open_session(user, client=client)
+        return user
 
     async def open_session(self, user: User, *, client: str = "") -> tuple[str, Session]:
         secret, now = new_secret(), self._now()
@@ -263,7 +353,6 @@ class Accounts:
             id=short_id("ses"),
             owner=user.name,
             digest=digest(secret),
-            csrf=new_secret(),
             created_at=now,
             expires_at=now + SESSION_SECONDS,
             client=client[:200],
@@ -294,7 +383,7 @@ class Accounts:
             via="session",
             decides=user.decides,
             credential=session.id,
-            csrf=session.csrf,
+            csrf=digest(f"csrf {secret}"),  # so that no store tells it
         )
 
     # -- tokens -------------------------------------------------------------------------------------------------------
@@ -307,30 +396,39 @@ class Accounts:
         role: Role | None = None,
         decides: tuple[Scope, ...] = EVERYTHING,
         seconds: float | None = None,
+        by: str | None = None,
+        token_id: str | None = None,
     ) -> tuple[str, Token]:
-        """A token of this user: its text, which is shown once, and what is kept of it."""
-        user = await self._known(owner)
+        """A token of this user: its text, which is shown once, and what is kept of it.
+
+        With an id of one's own, making it again leaves one token, whose text is the newer one.
+        """
         if not name.strip() or len(name) > 100:
             raise UserError("A token's name says what it is for, in up to 100 characters.")
         if len(await self.tokens(owner)) >= MAX_TOKENS:
             raise UserError(f"{owner} has {MAX_TOKENS} tokens: revoke one first.")
-        secret, now = new_secret(), self._now()
-        token = Token(
-            id=short_id("tok"),
-            owner=user.name,
-            name=name.strip(),
-            digest=digest(secret),
-            role=lower_role(user.role, checked_role(role or user.role)),
-            decides=decides,
-            created_at=now,
-            expires_at=None if seconds is None else now + seconds,
-        )
-        await self._store.add_record(_record("token", token.id, token, owner, token.expires_at))
-        return f"{TOKEN_PREFIX}{token.id}_{secret}", token
+        while True:
+            record, user = await self._known(owner)
+            secret, now = new_secret(), self._now()
+            token = Token(
+                id=token_id or short_id("tok"),
+                owner=user.name,
+                name=name.strip(),
+                digest=digest(secret),
+                role=lower_role(user.role, checked_role(role or user.role)),
+                decides=decides,
+                created_at=now,
+                expires_at=None if seconds is None else now + seconds,
+            )
+            kept = _record("token", token.id, token, owner, token.expires_at)
+            before = await self._found("token", token.id)
+            made = RecordStep(kind="token", id=token.id, was=None if before is None else before.data, now=kept)
+            if await self._change([_unchanged(record), made], [_of_token(token, "made", by, now)]):
+                return f"{TOKEN_PREFIX}{token.id}_{secret}", token
 
     async def check_token_role(self, owner: str, role: Role | None) -> None:
         """A token is at most what its owner is: who asks for more is told, and not given less in silence."""
-        user = await self._known(owner)
+        _, user = await self._known(owner)
         if role is not None and lower_role(user.role, checked_role(role)) != role:
             raise UserError(
                 f"{user.name} is a {user.role}, so no token of theirs has the role {role}: leave the role out, "
@@ -345,8 +443,13 @@ class Accounts:
     async def token(self, token_id: str) -> Token | None:
         return _read(await self._found("token", token_id), Token)
 
-    async def revoke_token(self, token_id: str) -> bool:
-        return await self._store.take_record("token", token_id) is not None
+    async def revoke_token(self, token_id: str, *, by: str | None = None) -> bool:
+        """Whether there was such a token."""
+        while (record := await self._found("token", token_id)) is not None:
+            gone = RecordStep(kind="token", id=token_id, was=record.data, now=None)
+            if await self._change([gone], [_of_token(_decoded(record, Token), "revoked", by, self._now())]):
+                return True
+        return False
 
     async def actor_of_token(self, text: str) -> Actor | None:
         token_id, _, secret = text.removeprefix(TOKEN_PREFIX).partition("_")
@@ -389,14 +492,34 @@ def checked_role(role: str) -> Role:
     return found
 
 
-def _text(value: msgspec.Struct) -> str:
-    return encode(value).decode()
-
-
 def _record(
     kind: str, record_id: str, value: msgspec.Struct, owner: str = "", expires_at: float | None = None
 ) -> Record:
-    return Record(kind=kind, id=record_id, data=_text(value), owner=owner, expires_at=expires_at)
+    return Record(kind=kind, id=record_id, data=encode(value).decode(), owner=owner, expires_at=expires_at)
+
+
+def _replaced(record: Record, user: User) -> RecordStep:
+    return RecordStep(kind="user", id=user.name, was=record.data, now=_record("user", user.name, user))
+
+
+def _unchanged(record: Record) -> RecordStep:
+    return RecordStep(kind=record.kind, id=record.id, was=record.data, now=record)
+
+
+def _told(user: User, change: Literal["added", "changed", "removed"], by: str | None, at: float) -> UserChanged:
+    return UserChanged(user.name, change, by, at, user.role, patterns_of(user.decides), user.is_active)
+
+
+def _of_link(
+    invitation: Invitation, change: Literal["made", "used", "revoked"], by: str | None, at: float
+) -> InvitationChanged:
+    given = (invitation.id, change, invitation.name, invitation.role, by, at)
+    return InvitationChanged(*given, invitation.expires_at if change == "made" else None)
+
+
+def _of_token(token: Token, change: Literal["made", "revoked"], by: str | None, at: float) -> TokenChanged:
+    bounds = (token.role, patterns_of(token.decides), by, at, token.expires_at)
+    return TokenChanged(token.id, change, token.owner, token.name, *bounds)
 
 
 def _read(record: Record | None, kind: type[V]) -> V | None:

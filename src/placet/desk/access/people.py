@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from placet.facts.errors import AccessDenied, UserError
-from placet.facts.events import Verdict
+from placet.facts.events import Pattern, Verdict
 
 Role: TypeAlias = Literal["viewer", "reviewer", "admin"]
 ROLES: tuple[Role, ...] = ("viewer", "reviewer", "admin")
@@ -29,6 +30,11 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 EVERYTHING = (Scope(),)
+
+
+def patterns_of(scopes: Iterable[Scope]) -> list[Pattern]:
+    """The same as facts and rules write it."""
+    return [(scope.agent, scope.tool) for scope in scopes]
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from placet.desk.access.people import refuse_if_not_allowed
+from placet.desk.api.idempotency import made_id
 from placet.desk.api.operations import Ask, Operation
 from placet.desk.api.shapes import (
     GrantList,
@@ -41,6 +42,7 @@ async def make(ask: Ask[Nothing, NewGrant]) -> MadeGrant:
         uses=given.uses,
         reason=given.reason,
         message=given.message,
+        grant_id=made_id(ask.request, "grant_"),
     )
     return MadeGrant.with_remarks(grant, await remarks_on_grant(ask.web, grant))
 

@@ -1,28 +1,36 @@
-"""Asking twice: a POST with an `Idempotency-Key` has one effect, and its answer is given again, by any process.
+"""An Idempotency-Key: what is asked twice has one effect, and its answer is given again, by any process.
 
-The key is kept with the answer in the desk's store. What is done under it bears being done again (a run that is started
-under a key has an id that follows from it), so that a process that died in between leaves nothing that is stuck.
+The key is kept with the answer in the desk's store, for a day; after that it is a new key. What is made under it gets
+its id from the attempt that the store keeps, so that it bears being done again: a process that died in between leaves
+nothing that is stuck, and whoever goes on makes nothing twice. An answer that shows a secret is not kept.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import hashlib
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from placet.desk.access.secrets import new_secret
 from placet.desk.web.context import Web, actor_of
-from placet.desk.web.problems import Problem
+from placet.desk.web.problems import Problem, as_problem
 from placet.facts.codec import encode
+from placet.facts.errors import PlacetError
 from placet.ports import Record
 
 KIND = "answer"
 MAX_KEY = 255
-STUCK_SECONDS = 60.0
-"""An attempt that has not ended after this time died: the next one takes over."""
+BEAT_SECONDS = 1.5
+"""So often whoever works on a request says that they still do."""
+STUCK_SECONDS = 6.0
+"""An attempt that was silent for so long died: the next one takes over."""
 MAX_KEPT = 512 * 1024
 """Bytes of an answer that are kept."""
 _KEPT_HEADERS = ("content-type", "location")
@@ -34,25 +42,46 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     asked: str
     """A digest of what was asked: the same key for something else is a mistake."""
     since: float
+    """When somebody was last known to work on it; 0: nobody does, and it may be done again."""
+    attempt: str = ""
+    """What is made under the key is named after this. Whoever takes over keeps it; a new key has another."""
     status: int | None = None
     headers: dict[str, str] = {}
     body: str = ""
+    is_withheld: bool = False
+    """The answer showed a secret, and is not here."""
 
 
-async def once(web: Web, request: Request, key: str, raw: bytes, run: Callable[[], Awaitable[Response]]) -> Response:
+async def once(
+    web: Web,
+    request: Request,
+    key: str,
+    raw: bytes,
+    run: Callable[[], Awaitable[Response]],
+    *,
+    keeps_answer: bool = True,
+) -> Response:
     """Do it, unless it was done under this key: then give the answer of that time."""
     if not 1 <= len(key) <= MAX_KEY or not key.isprintable():
         raise Problem(422, "invalid_request", f"An Idempotency-Key has 1 to {MAX_KEY} printable characters.")
-    record_id, now = record_id_of(request, key), web.clock.now()
-    attempt = Kept(asked=hashlib.sha256(raw).hexdigest(), since=now)
-    record = _record(web, record_id, attempt, now)
-    if not await web.desk.store.add_record(record):
-        known = await web.desk.store.record(KIND, record_id)
-        if known is not None and (answer := _known_answer(known, attempt)) is not None:
+    record_id, store = record_id_of(request, key), web.desk.store
+    asked = hashlib.sha256(raw).hexdigest()
+    while True:
+        mine = Kept(asked=asked, since=web.clock.now(), attempt=new_secret()[:26])
+        if await store.add_record(_record(web, record_id, mine)):
+            break
+        known = await store.record(KIND, record_id)
+        if known is None:
+            continue  # it has just been given up: the key is free
+        kept = msgspec.json.decode(known.data, type=Kept)
+        if (answer := _known_answer(kept, mine)) is not None:
             return answer
-        if known is not None and not await web.desk.store.replace_record(record, was=known.data):
-            raise _in_progress()
-    return await _do(web, record, attempt, run)
+        mine = msgspec.structs.replace(kept, since=mine.since)
+        if not await store.replace_record(_record(web, record_id, mine), was=known.data):
+            raise _in_progress(STUCK_SECONDS)
+        break
+    request.state.attempt = mine.attempt
+    return await _do(web, record_id, mine, run, keeps_answer)
 
 
 def record_id_of(request: Request, key: str) -> str:
@@ -61,55 +90,100 @@ def record_id_of(request: Request, key: str) -> str:
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-def run_id_of(request: Request) -> str | None:
-    """The id of the run that this request starts, if it has an Idempotency-Key."""
-    key = request.headers.get("idempotency-key")
-    if key is None:
+def made_id(request: Request, prefix: str) -> str | None:
+    """The id of what this request makes, if it has an Idempotency-Key: the same for all who work on it."""
+    attempt: str | None = getattr(request.state, "attempt", None)
+    if attempt is None:
         return None
-    return f"run_{hashlib.sha256(record_id_of(request, key).encode()).hexdigest()[:26]}"
+    return f"{prefix}{hashlib.sha256(f'{prefix} {attempt}'.encode()).hexdigest()[:26]}"
 
 
-def _record(web: Web, record_id: str, kept: Kept, now: float) -> Record:
-    until = now + web.settings.idempotency_seconds
+def _record(web: Web, record_id: str, kept: Kept) -> Record:
+    until = web.clock.now() + web.settings.idempotency_seconds
     return Record(kind=KIND, id=record_id, data=encode(kept).decode(), expires_at=until)
 
 
-def _known_answer(record: Record, attempt: Kept) -> Response | None:
+def _known_answer(kept: Kept, mine: Kept) -> Response | None:
     """The answer of an earlier attempt; None when that died, so that this one goes on in its place."""
-    kept = msgspec.json.decode(record.data, type=Kept)
-    if kept.asked != attempt.asked:
+    if kept.asked != mine.asked:
         raise Problem(
             422, "idempotency_key_reused", "This Idempotency-Key was used for something else: make a new one."
         )
+    if kept.is_withheld:
+        raise _shown_once(kept)
     if kept.status is not None:
         body = base64.b64decode(kept.body)
         return Response(body or None, kept.status, kept.headers | {"Idempotency-Replayed": "true"})
-    if attempt.since - kept.since < STUCK_SECONDS:
-        raise _in_progress()
+    silent = mine.since - kept.since
+    if silent < STUCK_SECONDS:
+        raise _in_progress(STUCK_SECONDS - silent)
     return None
 
 
-def _in_progress() -> Problem:
-    words = "The first request with this Idempotency-Key is still being worked on: ask again in a moment."
-    return Problem(409, "idempotency_in_progress", words, headers={"Retry-After": "1"})
-
-
-async def _do(web: Web, record: Record, attempt: Kept, run: Callable[[], Awaitable[Response]]) -> Response:
-    store = web.desk.store
-    try:
-        answer = await run()
-    except BaseException:  # nothing was done, or it bears being done again: the key is free
-        await store.take_record(KIND, record.id)
-        raise
-    body = bytes(answer.body)
-    if len(body) > MAX_KEPT:
-        await store.take_record(KIND, record.id)
-        return answer
-    kept = msgspec.structs.replace(
-        attempt,
-        status=answer.status_code,
-        headers={name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers},
-        body=base64.b64encode(body).decode(),
+def _in_progress(seconds: float) -> Problem:
+    wait = max(1, math.ceil(seconds))
+    words = (
+        "The first request with this Idempotency-Key is still being worked on, or was broken off a moment ago: ask "
+        f"again in {wait} s. If nobody works on it then, it is done."
     )
-    await store.replace_record(msgspec.structs.replace(record, data=encode(kept).decode()))
+    return Problem(409, "idempotency_in_progress", words, headers={"Retry-After": str(wait)})
+
+
+def _shown_once(kept: Kept) -> Problem:
+    words = (
+        "This was done under this Idempotency-Key, once. Its answer showed a secret, which is shown only once and is "
+        "not kept. If that answer was lost, revoke what it made and make another, under a new key."
+    )
+    return Problem(409, "answer_not_kept", words, headers=kept.headers)
+
+
+async def _do(
+    web: Web, record_id: str, mine: Kept, run: Callable[[], Awaitable[Response]], keeps_answer: bool
+) -> Response:
+    store = web.desk.store
+    again = msgspec.structs.replace(mine, since=0.0)
+    try:
+        async with _at_work(web, record_id, mine):
+            answer = await run()
+    except BaseException as error:
+        if _did_nothing(error):
+            await store.take_record(KIND, record_id)  # the key is free: mend what was asked, and use it again
+        else:
+            await store.replace_record(_record(web, record_id, again))
+        raise
+    body, headers = bytes(answer.body), {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
+    kept = msgspec.structs.replace(mine, status=answer.status_code)
+    if not keeps_answer:
+        headers.pop("content-type", None)
+        kept = msgspec.structs.replace(kept, headers=headers, is_withheld=True)
+    elif len(body) > MAX_KEPT:
+        kept = again
+    else:
+        kept = msgspec.structs.replace(kept, headers=headers, body=base64.b64encode(body).decode())
+    await store.replace_record(_record(web, record_id, kept))
     return answer
+
+
+def _did_nothing(error: BaseException) -> bool:
+    """Whether the desk refused. After anything else nobody knows how far it came."""
+    problem = as_problem(error) if isinstance(error, PlacetError) else error
+    return isinstance(problem, Problem) and problem.status < 500
+
+
+@contextlib.asynccontextmanager
+async def _at_work(web: Web, record_id: str, mine: Kept) -> AsyncIterator[None]:
+    """While this lasts, the store says that somebody works on it."""
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            with contextlib.suppress(PlacetError):  # the store is away: the work itself will say so
+                now = msgspec.structs.replace(mine, since=web.clock.now())
+                await web.desk.store.replace_record(_record(web, record_id, now))
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)

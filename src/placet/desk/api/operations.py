@@ -74,6 +74,8 @@ class Operation:
     """The errors that are its own; those that any operation has come besides."""
     media_type: str = "application/json"
     details: str = ""
+    shows_secret: bool = False
+    """Its answer holds a text that is shown once: it is not kept to be given again."""
 
 
 def routes_of(operations: Sequence[Operation]) -> list[Route]:
@@ -104,7 +106,9 @@ async def perform(operation: Operation, request: Request) -> Response:
         return _response(operation, await operation.run(Ask(web, request, query, body)))
 
     key = request.headers.get("idempotency-key") if operation.method == "POST" else None
-    return await run() if key is None else await once(web, request, key, raw, run)
+    return (
+        await run() if key is None else await once(web, request, key, raw, run, keeps_answer=not operation.shows_secret)
+    )
 
 
 def _response(operation: Operation, outcome: Outcome) -> Response:

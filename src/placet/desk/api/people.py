@@ -6,14 +6,17 @@ from urllib.parse import quote
 
 from placet.desk.access.accounts import Token
 from placet.desk.access.people import User
+from placet.desk.api.idempotency import made_id
 from placet.desk.api.operations import Answer, Ask, Operation
 from placet.desk.api.shapes import (
+    InvitationList,
     InvitationShape,
     MeShape,
     NewToken,
     NewTokenShape,
     NewUser,
     Nothing,
+    OpenInvitation,
     TokenFilter,
     TokenList,
     TokenShape,
@@ -51,10 +54,20 @@ async def invite_again(ask: Ask[Nothing, Nothing]) -> InvitationShape:
 
 
 async def _invited(ask: Ask[Nothing, NewUser] | Ask[Nothing, Nothing], user: User) -> InvitationShape:
-    key = await ask.web.accounts.invite(user.role, name=user.name, by=ask.actor.name)
+    key = await ask.web.accounts.invite(user.name, by=ask.actor.name)
     link = invitation_link(ask.web, key, str(ask.request.base_url))
     warnings = [no_admin_words(user.name)] if await ask.web.accounts.lacks_an_admin() else []
     return InvitationShape(user=UserShape.of(user), link=link, warnings=warnings)
+
+
+async def list_invitations(ask: Ask[Nothing, Nothing]) -> InvitationList:
+    return InvitationList(data=[OpenInvitation.of(each) for each in await ask.web.accounts.invitations()])
+
+
+async def revoke_invitation(ask: Ask[Nothing, Nothing]) -> None:
+    wanted = ask.part("invitation_id")
+    if not await ask.web.accounts.revoke_invitation(wanted, by=ask.actor.name):
+        raise Problem(404, "not_found", f"There is no link {wanted[:80]!r} that can be followed.")
 
 
 def no_admin_words(name: str) -> str:
@@ -69,13 +82,15 @@ async def change_user(ask: Ask[Nothing, UserChange]) -> UserShape:
     user = await _user_or_404(ask.web, ask.part("name"))
     given = ask.body
     decides = None if given.decides is None else tuple(given.decides)
-    changed = await ask.web.accounts.change_user(user.name, role=given.role, decides=decides, is_active=given.is_active)
+    changed = await ask.web.accounts.change_user(
+        user.name, role=given.role, decides=decides, is_active=given.is_active, by=ask.actor.name
+    )
     return UserShape.of(changed)
 
 
 async def remove_user(ask: Ask[Nothing, Nothing]) -> None:
     user = await _user_or_404(ask.web, ask.part("name"))
-    await ask.web.accounts.remove_user(user.name)
+    await ask.web.accounts.remove_user(user.name, by=ask.actor.name)
 
 
 async def _user_or_404(web: Web, name: str) -> User:
@@ -104,13 +119,15 @@ async def add_token(ask: Ask[Nothing, NewToken]) -> Answer:
         role=given.role,
         decides=tuple(given.decides),
         seconds=None if given.days is None else given.days * DAY,
+        by=ask.actor.name,
+        token_id=made_id(ask.request, "tok-"),
     )
     return Answer(NewTokenShape.with_text(token, text), headers={"Location": f"/v1/tokens/{token.id}"})
 
 
 async def revoke_token(ask: Ask[Nothing, Nothing]) -> None:
     token = await _token_or_404(ask)
-    await ask.web.accounts.revoke_token(token.id)
+    await ask.web.accounts.revoke_token(token.id, by=ask.actor.name)
 
 
 async def _token_or_404(ask: Ask[Nothing, Nothing]) -> Token:
@@ -136,6 +153,7 @@ OPERATIONS = (
         status=201,
         details="The answer has a link that works once, with which they set a password. A program needs none: give it "
         "a token.",
+        shows_secret=True,
     ),
     Operation(
         "PATCH",
@@ -153,7 +171,7 @@ OPERATIONS = (
         "DELETE",
         "/v1/users/{name}",
         remove_user,
-        "Remove a user, with all sessions and tokens",
+        "Remove a user, with all sessions, tokens and links",
         "people",
         role="admin",
         status=204,
@@ -170,6 +188,28 @@ OPERATIONS = (
         answer=InvitationShape,
         status=201,
         problems=(404,),
+        details="An older link of theirs stops working, and this one does when they are changed, switched off or "
+        "removed.",
+        shows_secret=True,
+    ),
+    Operation(
+        "GET",
+        "/v1/invitations",
+        list_invitations,
+        "Links that can still be followed",
+        "people",
+        role="admin",
+        answer=InvitationList,
+    ),
+    Operation(
+        "DELETE",
+        "/v1/invitations/{invitation_id}",
+        revoke_invitation,
+        "Revoke a link",
+        "people",
+        role="admin",
+        status=204,
+        problems=(404,),
     ),
     Operation("GET", "/v1/tokens", list_tokens, "List tokens", "people", query=TokenFilter, answer=TokenList),
     Operation(
@@ -182,6 +222,7 @@ OPERATIONS = (
         answer=NewTokenShape,
         status=201,
         details="Its text is in the answer and nowhere else: the store keeps a digest.",
+        shows_secret=True,
     ),
     Operation(
         "DELETE",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from placet.core.log import read_line
-from placet.desk.api.idempotency import run_id_of
+from placet.desk.api.idempotency import made_id
 from placet.desk.api.operations import Answer, Ask, Operation
 from placet.desk.api.shapes import (
     LogFact,
@@ -49,7 +49,7 @@ async def start(ask: Ask[Nothing, NewRun]) -> Answer:
         by=ask.actor.name,
         context=given.context,
         max_turns=given.max_turns,
-        run_id=run_id_of(ask.request),
+        run_id=made_id(ask.request, "run_"),
     )
     return Answer(RunShape.of(run), headers={"Location": f"/v1/runs/{run.id}"})
 

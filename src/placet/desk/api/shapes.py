@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from placet.core.index import RequestKind, RequestStatus, RunStatus
-from placet.desk.access.accounts import Token
+from placet.desk.access.accounts import Invitation, Token
 from placet.desk.access.people import Actor, Role, Scope, User
 from placet.desk.desk import DeskRequest, DeskRun
 from placet.desk.web.deciding import Word, moment
@@ -460,6 +460,33 @@ class InvitationShape(Shown, frozen=True, kw_only=True):
     link: str
     warnings: list[str]
     """What should be known about it, in words: such as that nobody is an admin yet."""
+
+
+class OpenInvitation(Shown, frozen=True, kw_only=True):
+    """A link that can still be followed. Its key was shown when it was made."""
+
+    id: str
+    name: str | None
+    """Whose password it sets; null: the first admin's, who chooses a name."""
+    role: Role
+    by: str | None
+    created_at: datetime
+    expires_at: datetime
+
+    @classmethod
+    def of(cls, found: Invitation) -> OpenInvitation:
+        return cls(
+            id=found.id,
+            name=found.name,
+            role=found.role,
+            by=found.by,
+            created_at=moment(found.created_at),
+            expires_at=moment(found.expires_at),
+        )
+
+
+class InvitationList(Shown, frozen=True, kw_only=True):
+    data: list[OpenInvitation]
 
 
 class MeShape(Shown, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.core.log import Log
+from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import in_one_line
 from placet.desk.pages.asking import STATUSES
@@ -16,6 +17,7 @@ from placet.desk.pages.cards import STATUS_WORD
 from placet.desk.pages.rendering import show
 from placet.desk.web.context import Web, actor_of, web_of
 from placet.facts.errors import PlacetError
+from placet.service.records import Entry, entries_of
 
 PAGE = 50
 MAX_SCAN = 2000
@@ -39,9 +41,17 @@ class Chain:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Operators:
+    """The newest entries of the operators' log, newest first, and whether it is what it was when it was written."""
+
+    entries: list[Entry]
+    is_whole: bool
+
+
 async def audit(request: Request) -> Response:
     web, given = web_of(request), request.query_params
-    actor_of(request)
+    actor = actor_of(request)
     status = given.get("status", "")
     filters = {name: given.get(name, "").strip() for name in ("by", "agent", "tool")}
     filters["status"] = status if status in DECIDED else ""
@@ -59,8 +69,20 @@ async def audit(request: Request) -> Response:
         "next_cursor": following,
         "grants": await web.desk.grants(),
         "holds": await web.desk.holds(),
+        "operators": await _operators(web, actor),
     }
     return show(request, "audit.html", context)
+
+
+async def _operators(web: Web, actor: Actor) -> Operators | None:
+    """What operators did, for those who say who may what."""
+    if not actor.may("admin"):
+        return None
+    try:
+        log = await web.desk.store.operators_log()
+        return Operators(list(entries_of(log))[-PAGE:][::-1], log.verify())
+    except PlacetError:
+        return Operators([], False)
 
 
 async def _decided(web: Web, filters: dict[str, str], cursor: str | None) -> tuple[list[AuditRow], str | None]:

@@ -13,15 +13,19 @@ from placet.desk.pages.asking import Form, form_of
 from placet.desk.pages.rendering import Notice, show
 from placet.desk.web.context import Web, actor_of, require, web_of
 from placet.desk.web.problems import Problem
-from placet.facts.errors import UserError
+from placet.facts.errors import AccessDenied, UserError
 
 DAY = 86400.0
+NOTHING = "nothing"
+"""How a form says that somebody may decide no call at all: an empty field is everything."""
 LIFETIMES = (("", "never"), ("1", "in a day"), ("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"))
 
 
 def scopes_of(text: str) -> tuple[Scope, ...]:
-    """«agent tool», one a line, with `*` for any."""
+    """«agent tool», one a line, with `*` for any; nothing written is everything."""
     found = []
+    if text.strip() == NOTHING:
+        return ()
     for line in filter(None, (each.strip() for each in text.splitlines())):
         agent, _, tool = line.partition(" ")
         found.append(Scope(agent=agent, tool=tool.strip() or "*"))
@@ -29,7 +33,7 @@ def scopes_of(text: str) -> tuple[Scope, ...]:
 
 
 def scope_text(scopes: tuple[Scope, ...]) -> str:
-    return "\n".join(f"{scope.agent} {scope.tool}" for scope in scopes)
+    return "\n".join(f"{scope.agent} {scope.tool}" for scope in scopes) or NOTHING
 
 
 def scope_words(user: User) -> str:
@@ -37,7 +41,7 @@ def scope_words(user: User) -> str:
         return "looks, does not decide"
     if user.decides == EVERYTHING:
         return "everything"
-    return "; ".join(f"{scope.tool} of {scope.agent}" for scope in user.decides)
+    return "; ".join(f"{scope.tool} of {scope.agent}" for scope in user.decides) or NOTHING
 
 
 async def people(request: Request) -> Response:
@@ -49,6 +53,7 @@ async def _people(request: Request, actor: Actor, status: int = 200, **more: Any
     users = await web.accounts.users()
     context = {
         "page": "people",
+        "invitations": await web.accounts.invitations(),
         "users": [(user, scope_words(user), scope_text(user.decides)) for user in users],
         "roles": ROLES,
         "invitation_link": "",
@@ -80,17 +85,20 @@ async def _change(web: Web, actor: Actor, form: Form) -> str:
     match form.text("action"):
         case "invite":
             role = checked_role(form.text("role"))
-            if form.get("decides") is not None and form.text("decides"):
-                await web.accounts.add_user(name, role, decides=scopes_of(form.text("decides")), by=actor.name)
-            return await web.accounts.invite(role, name=name, by=actor.name)
+            user = await web.accounts.add_user(name, role, decides=scopes_of(form.text("decides")), by=actor.name)
+            return await web.accounts.invite(user.name, by=actor.name)
+        case "link":
+            return await web.accounts.invite(name, by=actor.name)
+        case "revoke-link":
+            await web.accounts.revoke_invitation(form.text("id"), by=actor.name)
         case "change":
             await web.accounts.change_user(
-                name, role=checked_role(form.text("role")), decides=scopes_of(form.text("decides"))
+                name, role=checked_role(form.text("role")), decides=scopes_of(form.text("decides")), by=actor.name
             )
         case "deactivate" | "activate" as verb:
-            await web.accounts.change_user(name, is_active=verb == "activate")
+            await web.accounts.change_user(name, is_active=verb == "activate", by=actor.name)
         case "remove":
-            await web.accounts.remove_user(name)
+            await web.accounts.remove_user(name, by=actor.name)
         case _:
             raise Problem(422, "user_error", "Choose something to do.")
     return ""
@@ -154,6 +162,7 @@ async def _new_token(web: Web, actor: Actor, form: Form) -> str:
         form.text("name"),
         role=role,
         seconds=float(days) * DAY if days else None,
+        by=actor.name,
     )
     return text
 
@@ -161,7 +170,7 @@ async def _new_token(web: Web, actor: Actor, form: Form) -> str:
 async def _revoke(web: Web, actor: Actor, token_id: str) -> None:
     token = await web.accounts.token(token_id)
     if token is not None and token.owner == actor.name:
-        await web.accounts.revoke_token(token_id)
+        await web.accounts.revoke_token(token_id, by=actor.name)
 
 
 async def _new_password(request: Request, actor: Actor, form: Form) -> Response:
@@ -169,11 +178,14 @@ async def _new_password(request: Request, actor: Actor, form: Form) -> Response:
     if new != (form.get("again") or ""):
         raise UserError("The two passwords are not the same.")
     web = web_of(request)
-    user = await web.accounts.user(actor.name)
-    if user is None:
-        raise UserError("This account is gone.")
-    await web.accounts.log_in(actor.name, form.get("old") or "")  # who only found an open browser does not know it
-    await web.accounts.set_password(actor.name, new)
+    try:  # who only found an open browser does not know the old one, and may not guess it at leisure
+        with web.limits.guess_of_password(actor.name):
+            await web.accounts.check_password(actor.name, form.get("old") or "")
+    except AccessDenied:
+        return await _account(request, actor, 403, problem="That is not your password so far: nothing was changed.")
+    except Problem as problem:
+        return await _account(request, actor, problem.status, problem=problem.detail)
+    await web.accounts.set_password(actor.name, new, by=actor.name)
     return show(request, "login.html", _after_password(actor), 200)
 
 

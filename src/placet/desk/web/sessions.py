@@ -36,9 +36,10 @@ def client_address(connection: HTTPConnection) -> str:
 async def log_in(request: Request, response: Response, name: str, password: str) -> None:
     """Open a session for who knows the password and put its cookie on the response; AccessDenied otherwise."""
     web = web_of(request)
-    web.limits.count_login(f"address {client_address(request)}", f"name {name.strip().lower()[:64]}")
+    web.limits.count_login(client_address(request))
     try:
-        cookie, session = await web.accounts.log_in(name, password, client=request.headers.get("user-agent", ""))
+        with web.limits.guess_of_login(client_address(request), name):
+            cookie, session = await web.accounts.log_in(name, password, client=request.headers.get("user-agent", ""))
     except AccessDenied:
         logger.warning("login refused", extra={"action": "login_refused", "client": client_address(request)})
         raise
@@ -50,7 +51,7 @@ async def log_in(request: Request, response: Response, name: str, password: str)
 async def accept_invitation(request: Request, response: Response, key: str, password: str, *, name: str | None) -> User:
     """Make the invited user, and log them in."""
     web = web_of(request)
-    web.limits.count_login(f"address {client_address(request)}")
+    web.limits.count_login(client_address(request))
     user = await web.accounts.accept(key, password, name=name)
     cookie, _ = await web.accounts.open_session(user, client=request.headers.get("user-agent", ""))
     _set(request, response, cookie)

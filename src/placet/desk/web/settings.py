@@ -30,7 +30,9 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     burst: int = 200
     """How many may come at once."""
     logins_per_minute: float = 10.0
-    """Attempts for one name, and from one address."""
+    """Attempts from one address, on average and at once."""
+    free_guesses: int = 5
+    """Wrong passwords for one name from one address before each further one costs time, more and more."""
     max_in_flight: int = 1000
     """Requests that this process works on at once."""
     max_listeners: int = 2000

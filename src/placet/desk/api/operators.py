@@ -1,0 +1,79 @@
+"""The operators' log over the API: who changed who may what, held, granted, erased."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from placet.desk.api.operations import Ask, Operation
+from placet.desk.api.shapes import Cursor, Given, Limit, Nothing, Shown
+from placet.desk.web.deciding import moment
+from placet.desk.web.problems import Problem
+from placet.service.records import Entry, What, entries_of
+from placet.ports import DeskStore
+
+
+class OperatorFilter(Given, frozen=True, kw_only=True):
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class OperatorEntry(Shown, frozen=True, kw_only=True):
+    """One thing that somebody did at this desk, beyond deciding about a call."""
+
+    at: datetime
+    what: What
+    subject: str
+    by: str | None
+    why: str | None
+    digest: str | None
+    detail: str | None
+
+    @classmethod
+    def of(cls, entry: Entry) -> OperatorEntry:
+        return cls(
+            at=moment(entry.at),
+            what=entry.what,
+            subject=entry.subject,
+            by=entry.by,
+            why=entry.why,
+            digest=entry.digest,
+            detail=entry.detail,
+        )
+
+
+class OperatorPage(Shown, frozen=True, kw_only=True):
+    data: list[OperatorEntry]
+    next: str | None
+
+
+async def newest_entries(store: DeskStore, before: int | None, limit: int) -> tuple[list[Entry], int | None]:
+    """The newest entries of the operators' log before that place, newest first, and the place where older ones are."""
+    found = list(entries_of(await store.operators_log()))
+    end = len(found) if before is None else min(before, len(found))
+    start = max(0, end - limit)
+    return found[start:end][::-1], start or None
+
+
+async def list_entries(ask: Ask[OperatorFilter, Nothing]) -> OperatorPage:
+    cursor = ask.query.cursor
+    if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
+        raise Problem(422, "invalid_request", "A cursor is the `next` of the page before.")
+    found, older = await newest_entries(ask.web.desk.store, None if cursor is None else int(cursor), ask.query.limit)
+    return OperatorPage(data=[OperatorEntry.of(entry) for entry in found], next=None if older is None else str(older))
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/v1/operators",
+        list_entries,
+        "What operators did, newest first",
+        "people",
+        role="admin",
+        query=OperatorFilter,
+        answer=OperatorPage,
+        details="Users, roles, patterns, passwords, links and tokens that were changed, where four eyes are demanded, "
+        "holds, standing decisions, erased and deleted runs: who, when and why, as the operators' log has it. It is a "
+        "chain, which `placet audit verify` checks. No secret is in it.",
+    ),
+)
