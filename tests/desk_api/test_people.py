@@ -69,7 +69,7 @@ CHANGES: dict[str, Callable[[Accounts], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_link_is_void_when_its_user_was(accounts: Accounts, change: str) -> None:
+async def test_a_link_is_void_when_its_user_was(accounts: Accounts, store: DeskStore, change: str) -> None:
     await accounts.add_user("root", "admin")
     await accounts.add_user("ben", "admin")
     key = await accounts.invite("ben", by="root")
@@ -78,6 +78,25 @@ async def test_a_link_is_void_when_its_user_was(accounts: Accounts, change: str)
     before = await accounts.user("ben")
 
     assert await is_refused(accounts, key)
+    assert await accounts.user("ben") == before
+    assert await store.record("invitation", key.partition(".")[0]) is None
+
+
+@pytest.mark.parametrize("change", [name for name in CHANGES if name != "given a newer link"])
+async def test_a_link_that_is_put_back_after_its_user_was_is_void(
+    accounts: Accounts, store: DeskStore, change: str
+) -> None:
+    await accounts.add_user("root", "admin")
+    await accounts.add_user("ben", "admin")
+    key = await accounts.invite("ben", by="root")
+    record = await store.record("invitation", key.partition(".")[0])
+    assert record is not None
+    await CHANGES[change](accounts)
+    await store.add_record(record)  # as by a backup of a part of the store
+    before = await accounts.user("ben")
+
+    assert await is_refused(accounts, key)
+    assert await accounts.invitations() == []
     assert await accounts.user("ben") == before
 
 
