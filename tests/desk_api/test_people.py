@@ -15,9 +15,9 @@ from placet.desk.access.accounts import Accounts
 from placet.desk.access.people import Scope
 from placet.facts.errors import AccessDenied, PlacetError, UserError
 from placet.facts.events import AnyFact, InvitationChanged, PasswordChanged, TokenChanged, UserChanged
+from placet.ports import OPERATORS, DeskStore
 from placet.service.audit import verify
 from placet.service.records import records
-from placet.ports import OPERATORS, DeskStore
 from placet.stores.opening import open_store
 from placet.testing import ManualClock
 from tests.desk_api.scenes import problem

@@ -8,8 +8,8 @@ from placet.desk.api.operations import Ask, Operation
 from placet.desk.api.shapes import Cursor, Given, Limit, Nothing, Shown
 from placet.desk.web.deciding import moment
 from placet.desk.web.problems import Problem
-from placet.service.records import Entry, What, entries_of
 from placet.ports import DeskStore
+from placet.service.records import Entry, What, entries_of
 
 
 class OperatorFilter(Given, frozen=True, kw_only=True):
