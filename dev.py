@@ -10,6 +10,7 @@
     python3 dev.py live [...]      try the real model services whose keys are set; says what it skips
     python3 dev.py mutants [...]   take out each guard of tests/guards/guards.toml and expect a test to fail
     python3 dev.py lock [...]      write requirements.lock anew (--upgrade takes the newest versions)
+    python3 dev.py docs [--serve]  build the documentation site into .dev/site, strict about links; or show it live
     python3 dev.py mcp-servers     set up the MCP servers that the tests use and others wrote (`test` does so too)
 
 The first command sets everything up in .dev/, and a later one only if requirements.lock, pyproject.toml or Python
@@ -41,6 +42,7 @@ LOCK = ROOT / "requirements.lock"
 PYPROJECT = ROOT / "pyproject.toml"
 MCP_SERVERS = ROOT / "tests" / "mcp" / "servers"
 PEERS = ROOT / "bench" / "peers"
+WEBSITE = ROOT / "website"
 OLDEST_PYTHON = (3, 11)
 
 # pip's settings and the variables that say the same to uv, which does not read pip's configuration.
@@ -354,17 +356,16 @@ def test(arguments: list[str]) -> int:
     pytest = ["pytest", "-n", "2", *arguments]
     if arguments:
         return report(check({"pytest": pytest}))
-    # pytest comes last so that its summary ends the output.
-    return report(
-        check(
-            {
-                "ruff check": ["ruff", "check", "."],
-                "ruff format": ["ruff", "format", "--check", "."],
-                "mypy": ["mypy"],
-                "pytest": pytest,
-            }
-        )
+    failed = check(
+        {
+            "ruff check": ["ruff", "check", "."],
+            "ruff format": ["ruff", "format", "--check", "."],
+            "mypy": ["mypy"],
+        }
     )
+    say("— docs")
+    failed += [] if build_site() else ["docs"]
+    return report(failed + check({"pytest": pytest}))  # last, so that its summary ends the output
 
 
 def lint(arguments: list[str]) -> int:
@@ -409,12 +410,31 @@ def lock(arguments: list[str]) -> int:
         "the lock could not be resolved: check the network and the versions in pyproject.toml, and run it again."
     )
     run_quietly([uv, "pip", "compile", "--quiet", PYPROJECT.name, *scope, *extras, *output, *arguments], env, otherwise)
-    for wanted in sorted([*MCP_SERVERS.glob("*.in"), *PEERS.glob("*.in")]):
+    for wanted in sorted([*MCP_SERVERS.glob("*.in"), *PEERS.glob("*.in"), *WEBSITE.glob("*.in")]):
         there = ["--generate-hashes", "--no-annotate", "--custom-compile-command", "python3 dev.py lock"]
         there += ["--output-file", str(wanted.with_suffix(".lock").relative_to(ROOT)), str(wanted.relative_to(ROOT))]
         run_quietly([uv, "pip", "compile", "--quiet", *scope[:3], *there, *arguments], env, otherwise)
     say("requirements.lock is written; the next command installs it.")
     return 0
+
+
+def docs(arguments: list[str]) -> int:
+    """The site has an environment of its own: what builds it must not meet our libraries."""
+    if arguments not in ([], ["--serve"]):
+        raise Stop("docs takes no argument, or --serve.")
+    return report([] if build_site(serve=bool(arguments)) else ["docs"])
+
+
+def build_site(*, serve: bool = False) -> bool:
+    place = DEV / "website"
+    set_up_apart(place, WEBSITE / "requirements.lock", "the documentation site")
+    how = ["serve"] if serve else ["build", "--quiet"]
+    command = [str(place / "bin" / "mkdocs"), *how, "--config-file", str(WEBSITE / "mkdocs.yml")]
+    env = environment() | {"NO_MKDOCS_2_WARNING": "1"}  # the version is pinned below 2
+    is_built = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode == 0
+    if is_built and not serve:
+        say(f"the site is in {(DEV / 'site').relative_to(ROOT)}: open its index.html")
+    return is_built
 
 
 def mcp_servers(_arguments: list[str]) -> int:
@@ -432,6 +452,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "live": live,
     "mutants": mutants,
     "lock": lock,
+    "docs": docs,
     "mcp-servers": mcp_servers,
 }
 
@@ -446,7 +467,7 @@ def main(arguments: list[str]) -> int:
             raise Stop(f"this is Python {sys.version.split()[0]}: use 3.11 or newer, as in `python3.11 dev.py {name}`.")
         if name not in COMMANDS:
             raise Stop(f"there is no command {name!r}: choose one of {', '.join(COMMANDS)}.")
-        if name not in ("lock", "mcp-servers"):
+        if name not in ("lock", "docs", "mcp-servers"):
             set_up()
         return COMMANDS[name](rest)
     except Stop as stop:
