@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from placet import Grant
+from placet.desk.web.standing import would_decide
 from tests.desk_api.scenes import decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk, running_desk
 
@@ -30,6 +32,28 @@ async def test_a_standing_decision_that_contradicts_another_names_it_and_the_new
     assert warning.startswith(f"It contradicts {first['id']}, by which ana has such calls approved: the newer one wins")
     assert f"placet grants revoke {first['id']}" in warning
     assert {row.status for row in decided} == {"rejected"}
+
+
+async def test_what_a_standing_decision_decided_says_so_and_whose_it_was(any_server: RunningDesk) -> None:
+    ana = await any_server.person("ana")
+    run_id, (first, second) = await two_refunds(any_server)
+    would = [
+        await would_decide(any_server.web, first),
+        await would_decide(any_server.web, first, "reject", Grant(scope="agent")),
+        await would_decide(any_server.web, first, always=Grant(arguments={"order_id": "nobody's"})),
+        await would_decide(any_server.web, first, always=False),
+    ]
+    await decide(ana, first.id, "approve", always=True)
+    await any_server.desk.wait(run_id, timeout=15)
+    by_hand, by_grant = [await any_server.desk.request(each.id) for each in (first, second)]
+    shown = {each["id"]: each for each in (await ana.get("/v1/approvals", params={"status": "all"})).json()["data"]}
+
+    assert would == [[second.id], [second.id], [], []]
+    assert (by_hand.status, by_hand.decided_by, by_hand.grant) == ("approved", "ana", None)
+    assert (by_grant.status, by_grant.decided_by) == ("approved", "ana")
+    assert by_grant.grant is not None
+    assert by_grant.grant.startswith("grant_")
+    assert [shown[each.id]["grant"] for each in (first, second)] == [None, by_grant.grant]
 
 
 @pytest.mark.parametrize(

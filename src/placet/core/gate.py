@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import msgspec
 
 from placet.core.approvals import Ledger, covers, rank
-from placet.facts.codec import JsonObject, canonical
+from placet.core.state import RunFold
+from placet.core.table import Status
+from placet.facts.codec import JsonObject, canonical, parse_arguments
 from placet.facts.events import GrantMade
 
 
@@ -52,6 +54,19 @@ def newest_first(grants: Sequence[GrantMade]) -> list[GrantMade]:
     """The newest first, whatever order they came in: a state may bring an older one late. A no before a yes of the same
     time."""
     return sorted(grants, key=rank)[::-1]
+
+
+def calls_under(run: RunFold, grant: GrantMade, now: float) -> list[str]:
+    """The calls that wait already and that this grant would decide, at any depth; not the one that it is made with."""
+    found: list[str] = []
+    for owner, call in run.waiting():
+        entry = run.ledger.entry(call.id)
+        if entry is None or call.status is not Status.HELD or call.was_revoked or call.id == grant.call:
+            continue
+        arguments = parse_arguments(call.arguments)
+        if covers(grant, owner.path, entry.agent, entry.tool, entry.fingerprint, arguments, now):
+            found.append(call.id)
+    return found[: grant.uses]
 
 
 def newest_grant(

@@ -68,6 +68,8 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     """Of an elicitation: what the call asks, by key."""
     escalated_at: float | None = None
     """When nobody had answered in time, and the question went to others: it waits on, without a deadline."""
+    grant: str | None = None
+    """The standing decision that decided, where nobody looked at this very call: `decided_by` made that one."""
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -84,6 +86,8 @@ class Closed(msgspec.Struct, frozen=True):
     by: str | None = None
     at: float | None = None
     reason: str | None = None
+    grant: str | None = None
+    """The standing decision that ended it, if one did."""
 
 
 class Reopened(msgspec.Struct, frozen=True):
@@ -138,7 +142,7 @@ def _changes(run_id: str, at: float, fact: PlainFact, numbers: Iterator[int], ru
         case QuestionEscalated():
             yield Escalated(fact.call, at)
         case DecisionMade():
-            yield Closed(fact.call, _STATUS_OF[fact.verdict], fact.by, fact.at, fact.reason)
+            yield Closed(fact.call, _STATUS_OF[fact.verdict], fact.by, fact.at, fact.reason, fact.grant)
         case DecisionRevoked():
             yield Reopened(fact.call)
         case CallEnded():

@@ -32,6 +32,8 @@ class DeskRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Of an elicitation: what the running call wants to know, by key. `respond` answers."""
     escalated_at: float | None = None
     """When nobody had answered in time, and the question went to others."""
+    grant: str | None = None
+    """The standing decision that decided, where nobody looked at this very call: `decided_by` made that one."""
 
 
 class DeskRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,4 +101,5 @@ def asked(row: RequestRow) -> DeskRequest:
         reason=row.reason,
         questions=row.questions,
         escalated_at=row.escalated_at,
+        grant=row.grant,
     )

@@ -23,11 +23,12 @@ _grant_decoder = msgspec.json.Decoder(GrantMade)
 
 
 class Closing(msgspec.Struct, frozen=True, array_like=True):
-    """How a question ended: who, when, why."""
+    """How a question ended: who, when, why, and by which standing decision."""
 
     by: str | None
     at: float | None
     reason: str | None
+    grant: str | None = None
 
 
 _closing_decoder = msgspec.json.Decoder(Closing)
@@ -38,7 +39,7 @@ def text_of(row: RequestRow | Fact) -> str:
 
 
 def closing_text(change: Closed) -> str:
-    return encode(Closing(change.by, change.at, change.reason)).decode()
+    return encode(Closing(change.by, change.at, change.reason, change.grant)).decode()
 
 
 def read_closing(closing: str) -> Closing:
@@ -61,6 +62,7 @@ def read_request(
         decided_by=end.by,
         decided_at=end.at,
         reason=end.reason,
+        grant=end.grant,
         escalated_at=escalated_at,
         expires_at=row.expires_at if escalated_at is None else None,
     )

@@ -209,6 +209,19 @@ class DeskStoreContract(AuditContract):
             ]
             assert [row.arguments for row in rows] == ['{"n":1}', '{"n":2}']
 
+    async def test_a_request_that_a_standing_decision_decided_says_so_and_whose_it_was(self) -> None:
+        async with self.open_store(lease_ttl=TTL) as one, self.open_store(lease_ttl=TTL) as other:
+            story = Story()
+            first, second = await story.ask(one, "pay", "mail")
+            by_grant = e.DecisionMade("1.0", 1, "digest 0", "approve", "ann", 5.0, grant="grant_1")
+            await story.tell(one, by_grant, e.DecisionMade("1.1", 1, "digest 1", "approve", "ann", 6.0))
+
+            rows = [await other.request(each) for each in (first, second)]
+            assert [(row.decided_by, row.grant) for row in rows if row is not None] == [
+                ("ann", "grant_1"),
+                ("ann", None),
+            ]
+
     async def test_a_call_that_ends_undecided_closes_its_question_and_a_decided_one_stays_decided(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
             story = Story()

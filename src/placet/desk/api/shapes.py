@@ -189,6 +189,8 @@ class ApprovalShape(Shown, frozen=True, kw_only=True):
     """When nobody had answered in time, and the question went to others."""
     questions: dict[str, JsonObject] | None
     """Of an elicitation: what the call asks, by key."""
+    grant: str | None
+    """The standing decision that decided, where nobody looked at this very call: `decided_by` made that one."""
 
     @classmethod
     def of(cls, request: DeskRequest) -> ApprovalShape:
@@ -259,6 +261,7 @@ def _columns(request: DeskRequest) -> dict[str, Any]:  # Any: the fields of both
         "reason": request.reason,
         "escalated_at": None if request.escalated_at is None else moment(request.escalated_at),
         "questions": request.questions,
+        "grant": request.grant,
     }
 
 

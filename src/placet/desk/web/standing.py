@@ -11,8 +11,11 @@ from datetime import datetime
 from typing import Literal
 
 from placet.core.approvals import name_of
+from placet.core.gate import calls_under
 from placet.core.json_schema import problems as schema_problems
 from placet.declare.agent_graph import AgentGraph
+from placet.declare.decisions import Grant, facts_of_word
+from placet.declare.decisions import Word as Said
 from placet.declare.tool import Tool
 from placet.desk.desk import Desk, DeskRequest
 from placet.desk.web.context import Web
@@ -21,7 +24,7 @@ from placet.desk.web.problems import FieldProblem, Problem
 from placet.facts.codec import JsonObject, canonical
 from placet.facts.errors import PlacetError
 from placet.facts.events import GrantMade, HoldKind
-from placet.facts.ids import path_of
+from placet.facts.ids import path_of, request_id
 from placet.runtime.journal import load_recent
 
 BY_PATH = "; an agent behind another is named by its path, as requests show it"
@@ -144,6 +147,21 @@ async def remarks_on_always(web: Web, request: DeskRequest, word: Word) -> list[
         if each.verdict != word.decision and _may_both_fit(each.arguments, wanted.arguments)
     ]
     return [_contradiction(each, wanted) for each in found]
+
+
+async def would_decide(
+    web: Web, request: DeskRequest, verdict: Literal["approve", "reject"] = "approve", always: bool | Grant = True
+) -> list[str]:
+    """The ids of the run's other requests that wait already and that «always», said with a decision about this one,
+    would decide at once."""
+    found = await load_recent(web.desk.store, request.run_id)
+    entry = found[2].ledger.entry(call_of(request.id)[0]) if found is not None else None
+    if found is None or entry is None or entry.decision is not None or not always:
+        return []
+    run, now = found[2], web.clock.now()
+    _, (made,) = facts_of_word(entry, Said(verdict=verdict, always=always), now)
+    asked = [(each, run.ledger.entry(each)) for each in calls_under(run, made, now)]
+    return [request_id(request.run_id, call, each.request) for call, each in asked if each is not None]
 
 
 async def standing_about(web: Web, request: DeskRequest) -> list[GrantMade]:
