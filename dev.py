@@ -428,13 +428,20 @@ def docs(arguments: list[str]) -> int:
 def build_site(*, serve: bool = False) -> bool:
     place = DEV / "website"
     set_up_apart(place, WEBSITE / "requirements.lock", "the documentation site")
-    how = ["serve"] if serve else ["build", "--quiet"]
-    command = [str(place / "bin" / "mkdocs"), *how, "--config-file", str(WEBSITE / "mkdocs.yml")]
+    command = [
+        str(place / "bin" / "mkdocs"),
+        "serve" if serve else "build",
+        "--config-file",
+        str(WEBSITE / "mkdocs.yml"),
+    ]
     env = environment() | {"NO_MKDOCS_2_WARNING": "1"}  # the version is pinned below 2
-    is_built = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode == 0
-    if is_built and not serve:
+    # Not --quiet: it hides warnings, and strict then counts none.
+    done = subprocess.run(command, cwd=ROOT, env=env, check=False, stderr=None if serve else subprocess.PIPE, text=True)
+    if done.returncode:
+        print(done.stderr or "", file=sys.stderr)
+    elif not serve:
         say(f"the site is in {(DEV / 'site').relative_to(ROOT)}: open its index.html")
-    return is_built
+    return done.returncode == 0
 
 
 def mcp_servers(_arguments: list[str]) -> int:

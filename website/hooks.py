@@ -28,19 +28,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    return LINK.sub(_on_the_site, markdown)
+    is_from_outside = page.file.src_uri in FROM_OUTSIDE.values()
+    return LINK.sub(lambda link: _on_the_site(link, files, is_from_outside), markdown)
 
 
-def _on_the_site(link: re.Match[str]) -> str:
+def _on_the_site(link: re.Match[str], files: Files, is_from_outside: bool) -> str:
     """Links to pages from outside docs/ lead to their place on the site; a file that the site lacks is only named."""
     target, anchor = link["target"], link["anchor"] or ""
-    name = target.removeprefix("../")
-    if name in FROM_OUTSIDE and target != "README.md":
-        return f"[{link['text']}]({FROM_OUTSIDE[name]}{anchor})"
-    is_elsewhere = target.startswith("../") or (
-        target and not (ROOT / "docs" / target).exists() and "://" not in target
-    )
-    if is_elsewhere and not link["bang"] and target not in {*FROM_OUTSIDE.values(), "library.md"}:
+    if target.startswith("../") or (is_from_outside and target in FROM_OUTSIDE):
+        page = FROM_OUTSIDE.get(target.removeprefix("../"))
+        return link["text"] if page is None else f"[{link['text']}]({page}{anchor})"
+    is_page_or_web = "://" in target or not target or files.get_file_from_path(target) is not None
+    if is_from_outside and not is_page_or_web and (ROOT / target).exists():
         return link["text"]
     return link[0]
 
