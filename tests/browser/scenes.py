@@ -128,6 +128,17 @@ async def open_request(page: Page, tool: str, index: int = 0) -> None:
     await expect(page.locator("#card-title")).to_have_text(tool)
 
 
+async def armed(page: Page) -> None:
+    """Until the buttons that decide take a decision: what has just come into sight does not yet."""
+    await expect(page.locator("[data-waits]")).to_have_count(0)
+
+
+async def send(page: Page) -> None:
+    """Send the open form by keyboard."""
+    await armed(page)
+    await page.keyboard.press("Control+Enter")
+
+
 def panel(page: Page) -> Locator:
     """The form that is open."""
     return page.locator("#panel")

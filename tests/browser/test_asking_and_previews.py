@@ -17,7 +17,7 @@ from placet import Agent
 from placet.mcp import MCPServerInProcess
 from placet.testing import function_call
 from placet.tools import ApplyPatchTool, LocalEditor, LocalShell, ShellTool
-from tests.browser.scenes import Reviewer, docs_picture, open_request, panel, picture, sit_down
+from tests.browser.scenes import Reviewer, docs_picture, open_request, panel, picture, send, sit_down
 from tests.browser.test_looks import complaints
 from tests.desk.scenes import Planned
 from tests.support.desk_server import PATIENCE, RunningDesk, running_desk
@@ -101,7 +101,7 @@ async def test_a_call_that_asks_is_answered_in_a_form_made_from_its_question(
     await expect(panel(page).get_by_label("give a value")).not_to_be_checked()
     await panel(page).get_by_label("speed").select_option("express")
     await expect(panel(page).get_by_label("give a value")).to_be_checked()
-    await page.keyboard.press("Control+Enter")
+    await send(page)
     await expect(page.locator(".toast")).to_contain_text("Answered in the tool's place: ship")
 
     ended = await desk.desk.wait(run.id, timeout=PATIENCE)

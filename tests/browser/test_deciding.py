@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.scenes import Reviewer, docs_picture, open_request, panel, picture, request_of, sit_down, statuses
+from tests.browser.scenes import (
+    Reviewer,
+    docs_picture,
+    open_request,
+    panel,
+    picture,
+    request_of,
+    send,
+    sit_down,
+    statuses,
+)
 from tests.support.desk_server import PATIENCE, RunningDesk
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -115,7 +125,7 @@ async def test_what_the_tool_itself_refuses_stands_beside_the_field_too(desk: Ru
 
     await page.get_by_role("button", name="Edit…").click()
     await panel(page).get_by_label("cents").fill("-5")
-    await page.keyboard.press("Control+Enter")
+    await send(page)
 
     await expect(panel(page).get_by_label("cents")).to_have_attribute("aria-invalid", "true")
     await expect(page.locator(".problem")).to_contain_text("greater than 0")
@@ -132,13 +142,13 @@ async def test_all_arguments_can_be_edited_as_json(desk: RunningDesk, arrive: Re
     await page.get_by_role("link", name="Edit as JSON").click()
     whole = page.get_by_label("All arguments, as JSON")
     await whole.fill('{"order_id": "1042", "cents": 1, "cents": 2}')
-    await page.keyboard.press("Control+Enter")
+    await send(page)
     await expect(page.locator("#whole-problem")).to_contain_text("a key stands twice")
     await whole.fill('{"order_id": "1042", "cents": "none", "reason": "half"}')
-    await page.keyboard.press("Control+Enter")
+    await send(page)
     await expect(page.locator(".panel .banner")).to_contain_text("cents: Input should be a valid integer")
     await whole.fill('{"order_id": "1042", "cents": 2000, "reason": "half"}')
-    await page.keyboard.press("Control+Enter")
+    await send(page)
 
     await expect(page.locator(".toast")).to_contain_text("Approved with changed arguments")
     assert sorted(await statuses(desk, "refund")) == ["edited", "pending"]
@@ -195,10 +205,10 @@ async def test_a_narrowed_standing_decision_holds_for_later_runs_with_the_same_v
     await page.get_by_text("Narrow a standing decision").click()
     await page.get_by_label('only when order_id is exactly "1042"').check()
     await page.get_by_label("At most so many times").fill("x")
-    await page.keyboard.press("Control+Enter")
+    await send(page)
     await expect(page.locator(".panel .banner")).to_contain_text("a whole number, 1 or more")
     await page.get_by_label("At most so many times").fill("5")
-    await page.keyboard.press("Control+Enter")
+    await send(page)
     await expect(page.locator(".toast")).to_contain_text("Approved: refund")
     run = await desk.waiting_run()
 

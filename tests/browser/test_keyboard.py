@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.scenes import Reviewer, picture, sit_down, statuses
+from tests.browser.scenes import Reviewer, armed, picture, send, sit_down, statuses
 from tests.support.desk_server import RunningDesk
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -33,6 +33,7 @@ async def test_everything_is_decided_with_keys_alone(desk: RunningDesk, arrive: 
     await press(page, "a")
     await expect(page.get_by_role("button", name="Approve")).to_be_focused()
     assert await statuses(desk, "refund") == ["pending", "pending"]
+    await armed(page)
     await press(page, "Enter")
     await expect(page.locator(".toast")).to_have_count(1)
     await expect(page.locator(".arguments")).to_contain_text("24800")
@@ -40,14 +41,14 @@ async def test_everything_is_decided_with_keys_alone(desk: RunningDesk, arrive: 
     await press(page, "r")
     await expect(page.get_by_label("Message to the agent")).to_be_focused()
     await page.keyboard.type("a jar of j and k")
-    await press(page, "Control+Enter")
+    await send(page)
     await expect(page.locator("#card-title")).to_have_text("delete_folder")
 
     await press(page, "e")
     await expect(page.get_by_role("textbox", name="path")).to_be_focused()
     await press(page, "Control+A")
     await page.keyboard.type("/exports/2022")
-    await press(page, "Control+Enter")
+    await send(page)
 
     await expect(page.locator(".welcome")).to_contain_text("All done")
     assert (await statuses(desk, "refund"), await statuses(desk, "delete_folder")) == (

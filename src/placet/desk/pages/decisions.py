@@ -15,7 +15,7 @@ from placet.desk.pages.arguments import in_one_line
 from placet.desk.pages.asking import Form, filters_of_text, form_of
 from placet.desk.pages.cards import STATUS_WORD, Card, card_of, notice_of
 from placet.desk.pages.forms import Reading
-from placet.desk.pages.inbox import list_context, onto
+from placet.desk.pages.inbox import about, list_context, onto
 from placet.desk.pages.panels import (
     Panel,
     always_of,
@@ -147,7 +147,7 @@ async def _card_again(request: Request, card: Card, form: Form, status: int, **m
     filters, cursor = filters_of_text(form.text("back")), form.text("cursor") or None
     if is_partial(request):
         context = {"card": card, "filters": filters, "cursor": cursor, "problem": None, **more}
-        return show(request, "_panel.html", context, status, onto("#panel", "innerHTML"))
+        return show(request, "_panel.html", context, status, onto("#panel", "innerHTML") | about(card))
     context = await list_context(request, filters, cursor, card.request.id)
     return show(request, "inbox.html", context | {"card": card} | more, status)
 
@@ -160,7 +160,8 @@ async def _refused(request: Request, card: Card, form: Form, problem: Problem) -
     filters, cursor = filters_of_text(form.text("back")), form.text("cursor") or None
     if is_partial(request):
         context = {"card": now_card, "filters": filters, "cursor": cursor, "problem": refusal}
-        return show(request, "_status.html", context, problem.status, onto("#card-status", "outerHTML"))
+        headers = onto("#card-status", "outerHTML") | about(now_card)
+        return show(request, "_status.html", context, problem.status, headers)
     context = await list_context(request, filters, cursor, card.request.id)
     return show(request, "inbox.html", context | {"card": now_card, "problem": refusal}, problem.status)
 

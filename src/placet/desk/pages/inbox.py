@@ -144,7 +144,7 @@ async def inbox_card(request: Request) -> Response:
         return RedirectResponse(link("/inbox", dict(request.query_params)), 303)
     web, actor, given = web_of(request), actor_of(request), request.query_params
     context = await card_context(web, actor, given.get("open", ""), "", False)
-    return show(request, "_card.html", context | _place(given))
+    return show(request, "_card.html", context | _place(given), headers=about(context["card"]))
 
 
 async def inbox_panel(request: Request) -> Response:
@@ -155,14 +155,20 @@ async def inbox_panel(request: Request) -> Response:
         web, actor, given.get("open", ""), given.get("do", ""), given.get("as") == "json"
     ) | _place(given)
     if context["panel"] is None:
-        return show(request, "_status.html", context, headers=onto("#card-status", "outerHTML"))
-    return show(request, "_panel.html", context)
+        headers = onto("#card-status", "outerHTML") | about(context["card"])
+        return show(request, "_status.html", context, headers=headers)
+    return show(request, "_panel.html", context, headers=about(context["card"]))
 
 
 async def inbox_status(request: Request) -> Response:
     web, actor, given = web_of(request), actor_of(request), request.query_params
     context = await card_context(web, actor, given.get("open", ""), "", False)
-    return show(request, "_status.html", context | _place(given))
+    return show(request, "_status.html", context | _place(given), headers=about(context["card"]))
+
+
+def about(card: Card) -> dict[str, str]:
+    """Says which request an answer is about: a page that shows another one by then drops it."""
+    return {"Placet-Request": card.request.id}
 
 
 def _place(given: Any) -> dict[str, Any]:

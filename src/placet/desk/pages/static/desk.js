@@ -146,10 +146,66 @@
     addEventListener('pageshow', (event) => { if (event.persisted) location.reload(); });
   }
 
-  // -- what is open -----------------------------------------------------------------------------------------------
+  // -- pace -------------------------------------------------------------------------------------------------------
 
-  let freshUntil = 0;
-  const FRESH = 500; // ms: a double click or a held Enter must not decide about the card that comes next
+  // What has just come into sight takes no decision yet: the second half of a double click, or a held Enter, was meant
+  // for what stood there before. A hasty press begins the wait anew. The stylesheet says how long, for everybody.
+  const PACE = parseFloat(getComputedStyle(document.documentElement).getPropertyValue('--pace')) || 800; // ms
+  const DECIDES = '[data-decide] button[type=submit]:not([name=change])';
+  let armed = new WeakSet(); // a button that nobody armed decides nothing, also in the moment before a swap is over
+  let armTimer = 0;
+
+  function waitBeforeDeciding() {
+    armed = new WeakSet();
+    for (const each of all(DECIDES)) { each.dataset.waits = ''; each.setAttribute('aria-disabled', 'true'); }
+    clearTimeout(armTimer);
+    armTimer = setTimeout(armButtons, PACE);
+  }
+
+  function armButtons() {
+    for (const each of all(DECIDES)) { armed.add(each); delete each.dataset.waits; each.removeAttribute('aria-disabled'); }
+  }
+
+  function mayDecide(button) {
+    if ($('#card-status[data-closed]')) return false;
+    if (button && armed.has(button)) return true;
+    waitBeforeDeciding();
+    return false;
+  }
+
+  // -- whose answer it is -----------------------------------------------------------------------------------------
+
+  // A card may change while an answer is on its way. What was asked for another request is dropped, and so is what
+  // was overtaken by a later question for the same place; the list and the message that came with it are kept.
+  const openId = () => { const card = $('.card[data-request]'); return card ? card.dataset.request : ''; };
+  const asked = {};
+
+  function noteQuestion(ctx) {
+    const place = placeOf(ctx.target);
+    asked[place] = (asked[place] || 0) + 1;
+    ctx.placet = { place, turn: asked[place], openId: openId() };
+  }
+
+  function placeOf(target) {
+    const element = typeof target === 'string' ? $(target) : target;
+    return element && element.id ? `#${element.id}` : String(target);
+  }
+
+  function isForAnother(ctx) {
+    const { place, turn, openId: then } = ctx.placet || {};
+    if (!place) return false;
+    const about = ctx.response && ctx.response.headers.get('Placet-Request');
+    if (/^#(card-status|panel)$/.test(place) && about && about !== openId()) return true;
+    if (place.startsWith('#card') || place === '#panel') return then !== openId() && !isOpening(ctx);
+    return turn !== asked[place];
+  }
+
+  // A click on a row asks for another card than the one that is open: the last such click counts.
+  function isOpening(ctx) {
+    return ctx.sourceElement.matches('.row-link') && ctx.placet.turn === asked['#card'];
+  }
+
+  // -- what is open -----------------------------------------------------------------------------------------------
 
   function isDirty() {
     return all('[data-panel] textarea, [data-panel] select, [data-panel] input').some(isChanged);
@@ -161,9 +217,10 @@
     return field.value !== field.defaultValue;
   }
 
+  let opening = ''; // the request that was chosen and is on its way: the next `j` or `k` goes on from there
+
   function markOpen() {
-    const card = $('.card[data-request]');
-    const id = card && card.dataset.request;
+    const id = opening || openId();
     for (const row of all('.row')) {
       const isOpen = row.dataset.id === id;
       row.toggleAttribute('data-open', isOpen);
@@ -228,11 +285,18 @@
   }
 
   function press(key) {
-    const found = all(`[data-key="${key}"]`).filter((each) => each.offsetParent !== null && !each.disabled && each.getAttribute('aria-disabled') !== 'true');
+    const found = all(`[data-key="${key}"]`).filter((each) => each.offsetParent !== null && !each.disabled && (each.hasAttribute('data-waits') || each.getAttribute('aria-disabled') !== 'true'));
     const target = found[found.length - 1];
     if (!target) return false;
-    if (target.hasAttribute('data-focus-only')) { target.focus(); target.scrollIntoView({ block: 'nearest' }); } else target.click();
+    if (target.hasAttribute('data-focus-only')) focusWithoutScrolling(target); else target.click();
     return true;
+  }
+
+  // Focus must not push what is decided about out of sight: the buttons stick to the edge and are seen anyway.
+  function focusWithoutScrolling(target) {
+    target.focus({ preventScroll: true });
+    const { top, bottom } = target.getBoundingClientRect();
+    if (top < 0 || bottom > innerHeight) target.scrollIntoView({ block: 'nearest' });
   }
 
   function escape() {
@@ -252,6 +316,7 @@
     const panel = $('#panel');
     if (!panel) return;
     panel.replaceChildren();
+    waitBeforeDeciding();
     const title = $('#card-title');
     if (title) title.focus({ preventScroll: true });
   }
@@ -294,7 +359,8 @@
 
   document.addEventListener('submit', (event) => {
     if (!event.target.matches('[data-decide]')) return;
-    if (Date.now() < freshUntil || $('#card-status[data-closed]')) { event.preventDefault(); event.stopImmediatePropagation(); }
+    if (event.submitter && event.submitter.name === 'change') return; // one more field, or one less, decides nothing
+    if (!mayDecide(event.submitter)) { event.preventDefault(); event.stopImmediatePropagation(); }
   }, true);
 
   document.addEventListener('click', (event) => {
@@ -343,7 +409,18 @@
 
   document.addEventListener('htmx:config:request', (event) => {
     const source = event.detail.ctx.sourceElement;
-    if (source.matches && source.matches('.row-link, #picks, [data-undo]') && isDirty() && !confirm('Discard what you have typed?')) event.preventDefault();
+    if (source.matches && source.matches('.row-link, #picks, [data-undo]') && isDirty() && !confirm('Discard what you have typed?')) { event.preventDefault(); return; }
+    noteQuestion(event.detail.ctx);
+    if (!source.matches || !source.matches('.row-link')) return;
+    opening = source.closest('.row').dataset.id;
+    markOpen();
+  });
+
+  document.addEventListener('htmx:finally:request', (event) => {
+    const ctx = event.detail.ctx;
+    if (!ctx.placet || ctx.placet.place !== '#card' || ctx.placet.turn !== asked['#card']) return;
+    opening = '';
+    markOpen();
   });
 
   document.addEventListener('htmx:before:response', (event) => {
@@ -352,10 +429,31 @@
 
   document.addEventListener('htmx:error', () => toast('The desk cannot be reached. Nothing was sent; try again.', 'bad'));
 
+  document.addEventListener('htmx:after:request', (event) => {
+    const ctx = event.detail.ctx;
+    ctx.isForAnother = isForAnother(ctx);
+    if (!ctx.isForAnother) return;
+    if (ctx.hx) delete ctx.hx.pushurl;
+    if (placeOf(ctx.target) === '#list') later('list', 150, 1000, refreshList);
+    if (ctx.response.status >= 400 && ctx.sourceElement.matches('[data-decide]')) {
+      toast('Your decision about the request before was not taken. Open it again to see why.', 'bad');
+    }
+  });
+
+  let scrolledTo = null;
+
+  document.addEventListener('htmx:before:swap', (event) => {
+    const { ctx, tasks } = event.detail;
+    if (ctx.isForAnother) for (const task of tasks.filter((each) => each.type === 'main')) tasks.splice(tasks.indexOf(task), 1);
+    if (tasks.some((each) => each.type === 'partial' && placeOf(each.target) === '#list')) asked['#list'] = (asked['#list'] || 0) + 1;
+    const pane = $('.card-pane');
+    scrolledTo = pane && { pane: pane.scrollTop, page: scrollY };
+  });
+
   document.addEventListener('htmx:after:swap', (event) => {
     const ctx = event.detail.ctx;
     const target = ctx && (typeof ctx.target === 'string' ? $(ctx.target) : ctx.target);
-    const isCard = target && target.id === 'card';
+    const isCard = target && target.id === 'card' && !ctx.isForAnother;
     localTimes();
     tick();
     markOpen();
@@ -363,10 +461,16 @@
     for (const each of all('.toast')) fade(each);
     forgetUndo();
     tellBar($('.timeline a:hover') || $('.timeline a:focus')); // what it tells may have changed
+    if (target && target.id === 'panel' && scrolledTo) { // its first field takes the focus: the arguments stay in sight
+      $('.card-pane').scrollTop = scrolledTo.pane;
+      scrollTo(0, scrolledTo.page);
+    }
+    const isSentBack = target && target.id === 'panel' && ctx.placet && ctx.placet.place === '#card';
+    if (isSentBack) armButtons(); // the same form about the same request, with what is wrong in it
+    else if (isCard || (target && target.id === 'panel')) waitBeforeDeciding();
     if (!isCard) return;
     const source = ctx.sourceElement;
     if (source && source.matches('[data-undo]') && source.closest('.toast')) source.closest('.toast').remove();
-    if (source && source.matches('[data-decide], [data-undo]')) freshUntil = Date.now() + FRESH;
     const pane = $('.card-pane');
     pane.scrollTop = 0;
     const title = $('#card-title');
@@ -386,6 +490,7 @@
   tick();
   markOpen();
   showPicked();
+  waitBeforeDeciding();
   for (const each of all('.toast')) fade(each);
   setInterval(tick, 1000);
   listen();
