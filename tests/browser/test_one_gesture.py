@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.async_api import Page, Route, expect
@@ -197,38 +198,61 @@ async def test_without_a_script_a_double_click_decides_one_request_too(desk: Run
 
 
 @pytest.mark.promise("P22")
-async def test_an_answer_about_the_card_before_does_not_land_in_the_one_that_is_open(
+async def test_an_answer_about_another_request_does_not_land_in_the_card_that_is_open(
     desk: RunningDesk, arrive: Reviewer
 ) -> None:
-    """The status of the first card is asked for, and answered only when the second is open."""
     await desk.waiting_run()
-    await desk.waiting_run("Archivist")
-    first, _, other = await desk.desk.pending()
+    first, second = await desk.desk.pending()
     page = await arrive("ana")
-    late: list[Route] = []
-    asked = asyncio.Event()
+    answered = asyncio.Event()
 
-    async def keep(route: Route) -> None:
-        late.append(route)
-        asked.set()
+    async def about_the_first(route: Route) -> None:
+        address = route.request.url.replace(quote(second.id, safe=""), quote(first.id, safe=""))
+        await route.fulfill(response=await route.fetch(url=address))
+        answered.set()
 
-    await page.route("**/inbox/status*", keep)
+    await page.route("**/inbox/status*", about_the_first)
     await sit_down(page)
-    await open_request(page, "refund")
+    await open_request(page, "refund", 1)
     await desk.desk.decide(first.id, "approve", by="ben")
     async with asyncio.timeout(PATIENCE / 1000):
-        await asked.wait()
-    await open_request(page, "delete_folder")
-    for route in late:
-        await route.continue_()
-    await page.unroute("**/inbox/status*", keep)
+        await answered.wait()
+    await expect(page.locator(".row")).to_have_count(1)
     await settled(page)
 
-    assert other.tool == "delete_folder"
-    await expect(page.locator("#card-title")).to_have_text("delete_folder")
+    await expect(page.locator(".arguments")).to_contain_text("24800")
     await expect(page.locator("#card-status")).to_have_text("")
     await page.get_by_role("button", name="Approve").click()
-    await expect(page.locator(".toast")).to_contain_text("Approved: delete_folder")
+    await expect(page.locator(".toast")).to_contain_text("Approved: refund")
+    assert (await desk.desk.request(second.id)).decided_by == "ana"
+
+
+@pytest.mark.promise("P22")
+async def test_a_slow_answer_to_a_decision_does_not_replace_the_card_that_was_opened_since(
+    desk: RunningDesk, arrive: Reviewer
+) -> None:
+    await desk.waiting_run()
+    await desk.waiting_run("Archivist")
+    page = await arrive("ana")
+    late = asyncio.Event()
+
+    async def slowly(route: Route) -> None:
+        answer = await route.fetch()
+        await late.wait()
+        await route.fulfill(response=answer)
+
+    await page.route("**/inbox/decide", slowly)
+    await sit_down(page)
+    await open_request(page, "refund")
+    await page.get_by_role("button", name="Approve").click()
+    await open_request(page, "delete_folder")
+    late.set()
+
+    await expect(page.locator(".toast")).to_contain_text("Approved: refund")
+    await expect(page.locator(".row")).to_have_count(2)
+    await expect(page.locator("#card-title")).to_have_text("delete_folder")
+    assert "open=" in page.url
+    assert await statuses(desk, "delete_folder") == ["pending"]
 
 
 @pytest.mark.promise("P22")

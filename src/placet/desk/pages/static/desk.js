@@ -91,7 +91,7 @@
   function refreshStatus() {
     const status = $('#card-status');
     if (!status || (status.hasAttribute('data-closed') && !$('[data-undo]', status))) return;
-    htmx.ajax('GET', status.dataset.statusUrl, { target: '#card-status', swap: 'outerHTML' });
+    htmx.ajax('GET', $('.card[data-request]').dataset.statusUrl, { target: '#card-status', swap: 'outerHTML' });
   }
 
   function refreshRun() {
@@ -117,8 +117,8 @@
     const text = event.data || '';
     if (/^(calls_started|call_ended)$/.test(event.type)) noteBegun(text);
     if ($('#list') && CHANGES_LISTS.test(event.type)) later('list', 150, 1000, refreshList);
-    const status = $('#card-status');
-    if (status && text.includes(status.dataset.run)) later('status', 100, 300, refreshStatus);
+    const card = $('.card[data-request]');
+    if (card && text.includes(card.dataset.run)) later('status', 100, 300, refreshStatus);
     const run = $('[data-run-refresh]');
     if (run && text.includes(run.dataset.runId)) later('run', 200, 800, refreshRun);
   }
