@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 from placet.cli.main import main
 from placet.desk import Desk, DeskRequest
+from placet.stores.opening import open_store
 from tests.cli.running import at_a_terminal
 from tests.support.desk_server import support_agents
 
@@ -90,21 +92,45 @@ def test_an_edit_that_nobody_could_check_says_so(store: str, run: Run) -> None:
     assert silence == ""
 
 
-def test_a_cancellation_where_nobody_drives_says_when_it_takes_effect(store: str, run: Run) -> None:
+@pytest.mark.promise("P15")
+def test_a_run_is_cancelled_where_nobody_drives_and_nobody_has_its_code(store: str, run: Run) -> None:
     run_id = waiting(store)[0].run_id
 
     _, told, _ = run("runs", "cancel", run_id, "--reason", "not needed")
-    _, listed, _ = run("runs")
-    _, driven, _ = run("run", "tests.desk_api.agents_here:agents", "--go-on", run_id)
     _, ended, _ = run("runs")
     _, shown, _ = run("runs", "--json")
 
-    assert "The cancellation is recorded. It takes effect when somebody drives the run: " in told
-    assert f"placet run MODULE:NAME --go-on {run_id}" in told
-    assert "cancelled by ops: not needed; takes effect when somebody drives it" in listed
-    assert driven.splitlines() == [f"{run_id}  ended", "cancelled by ops: not needed"]
+    assert told.splitlines() == [f"{run_id}  ended", "cancelled by ops: not needed"]
     assert ended.splitlines()[1].endswith("  cancelled by ops: not needed")
     assert json.loads(shown)["cancelled"]["reason"] == "not needed"
+    assert waiting(store) == []
+
+
+def test_a_cancellation_of_a_run_that_somebody_drives_says_when_it_takes_effect(store: str, run: Run) -> None:
+    run_id = waiting(store)[0].run_id
+
+    with driven_by_another(store, run_id):
+        _, told, _ = run("runs", "cancel", run_id, "--reason", "not needed")
+        _, listed, _ = run("runs")
+    _, again, _ = run("runs", "cancel", run_id)
+
+    assert "Somebody drives the run: it ends when the calls that run have ended." in told
+    assert "cancelled by ops: not needed; ends when the calls that run have ended" in listed
+    assert again.splitlines() == [f"{run_id}  ended", "cancelled by ops: not needed"]
+
+
+@contextlib.contextmanager
+def driven_by_another(store: str, run_id: str) -> Iterator[None]:
+    """Somebody else has the right to drive the run meanwhile."""
+    opened, driver = open_store(store), type("Driver", (), {})()
+    loop = asyncio.new_event_loop()
+    try:
+        lease = loop.run_until_complete(opened.lease(run_id, driver))
+        yield
+        loop.run_until_complete(opened.release(lease, 10**9))
+    finally:
+        loop.run_until_complete(opened.close())
+        loop.close()
 
 
 def test_options_may_stand_between_the_other_words(store: str, run: Run) -> None:

@@ -423,3 +423,21 @@ async def test_a_database_that_cannot_be_used_is_said_in_words_and_the_worker_do
         assert code == 1
         assert "tables of Procrastinate that Placet did not make" in process.said()
         assert "Traceback" not in process.said()
+
+
+@pytest.mark.promise("P15")
+async def test_a_run_whose_agent_no_worker_has_any_more_is_cancelled(url: str) -> None:
+    before = agent("Old", [tool("pay", _never, needs_approval=True)], [call("pay")])
+    async with desk(url, before) as made, worker(url, before):
+        run = await made.start("Old", "go")
+        await made.wait(run.id, until="paused", timeout=PATIENCE)
+
+    async with worker(url, agent("New", [], [])), desk(url) as made:
+        await made.cancel(run.id, by="ana")
+        ended = await made.wait(run.id, timeout=PATIENCE)
+
+        assert (ended.status, await made.pending()) == ("ended", [])
+
+
+async def _never(_ctx: ToolContext[Any]) -> None:
+    raise AssertionError("nobody approved it")

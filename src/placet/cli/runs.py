@@ -108,7 +108,7 @@ def _cancelled(found: JsonObject) -> str:
     asked = found["cancelled"]
     assert isinstance(asked, dict), "the desk tells of it as an object"
     words = cancel_words(asked["by"], asked["reason"])
-    return words if found["status"] == "ended" else f"{words}; takes effect when somebody drives it"
+    return words if found["status"] == "ended" else f"{words}; ends when the calls that run have ended"
 
 
 def _start(client: Client, options: argparse.Namespace, agent: str, text: str) -> int:
@@ -136,11 +136,11 @@ def _rested(client: Client, run_id: str) -> JsonObject:
 
 
 def _tell_of_cancel(options: argparse.Namespace, found: JsonObject) -> int:
-    """A cancellation is a word to whoever drives the run: where nobody does, it is only written down."""
+    """A run ends where it is cancelled, unless somebody drives it at that moment: then its driver ends it."""
     if options.json or found["status"] == "ended":
         return _tell(options, found)
     print(f"{found['id']}  {found['status']}")
-    print(f"The cancellation is recorded. It takes effect when somebody drives the run: {_DRIVERS.format(**found)}.")
+    print("The cancellation is recorded. Somebody drives the run: it ends when the calls that run have ended.")
     return OK
 
 

@@ -19,8 +19,11 @@ _TOOL, _HANDOFF = "/", ">"
 class AgentGraph:
     """All agents that a run can come to, by address."""
 
-    def __init__(self, root: Agent[Any]) -> None:
+    def __init__(self, root: Agent[Any], *, stand_ins: bool = False) -> None:
+        """`stand_ins`: an agent that nobody declares any more is shown by its address, has no tools, and is no error.
+        For whoever ends a run, or only shows it."""
         self.root = root
+        self._has_stand_ins = stand_ins
         self._known: dict[str, Agent[Any]] = {root.address: root}
         self._closures: dict[str, dict[int, str]] = {}
         self._agents: dict[int, Agent[Any]] = {}
@@ -29,16 +32,34 @@ class AgentGraph:
         """The agent with this address, or UserError naming what is missing."""
         found = self._known.get(address)
         if found is None:
-            found = self._known[address] = self._walk(address)
+            found = self._known[address] = self._found(address)
         return found
+
+    def has(self, address: str) -> bool:
+        """Whether today's code declares the agent with this address."""
+        try:
+            self._walk(address)
+        except UserError:
+            return False
+        return True
+
+    def _found(self, address: str) -> Agent[Any]:
+        try:
+            return self._walk(address)
+        except UserError:
+            if not self._has_stand_ins:
+                raise
+            return Agent(name=address)
 
     def _walk(self, address: str) -> Agent[Any]:
         cut = max(address.rfind(_TOOL), address.rfind(_HANDOFF))
+        if address == self.root.address:
+            return self.root
         if cut < 0:
             raise UserError(
                 f"The state is of agent '{address}', and '{self.root.address}' was given: load it with the former."
             )
-        parent, edge, name = self.at(address[:cut]), address[cut], address[cut + 1 :]
+        parent, edge, name = self._walk(address[:cut]), address[cut], address[cut + 1 :]
         for label, target in _edges(parent, edge):
             if label == name:
                 return target

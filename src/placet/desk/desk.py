@@ -255,7 +255,11 @@ class Desk:
         await self._append(run_id, ask)
 
     async def cancel(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
-        """End a run: each open call gets an output, then the run ends. What has happened has happened."""
+        """End a run: each open call gets an output, then the run ends. What has happened has happened.
+
+        It ends here and now, also without the code of its agents, unless somebody drives it at this moment: then it
+        ends when the calls that run have ended. Asked again, it is tried again.
+        """
 
         def ask(_log: Log, run: RunFold) -> list[AnyFact]:
             if run.has_ended:
@@ -263,6 +267,9 @@ class Desk:
             return [] if run.cancel_asked is not None else [CancelAsked(by, self._now(), reason)]
 
         await self._append(run_id, ask)
+        if (await self._row(run_id)).is_parked:  # to end it runs nothing that could take another driver down
+            await self.store.park(run_id, parked=False)
+        await self._driver.drive(run_id)
 
     async def delete(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
         """Forget a run with its log and its questions; the operators' log says who did it, when and why, and where the

@@ -284,14 +284,20 @@ NOT_ANSWERED = (
 
 def expire_questions(frame: Frame) -> None:
     """End or escalate what nobody decided in time, if that was asked for: mere waiting decides nothing."""
-    now = frame.journal.now()
-    late = [
-        (run.path, call) for run, call in frame.run.waiting() if call.expires_at is not None and call.expires_at <= now
-    ]
-    for path, call in late:
-        escalates = call.at_expiry == "escalate"
+    for path, fact in ends_by_time(frame.run, frame.journal.now()):
+        frame.journal.note(path, fact)
+
+
+def ends_by_time(root: RunFold, now: float) -> list[tuple[str, CallEnded | QuestionEscalated]]:
+    """What becomes of the questions whose time is over, by the path of their run. It needs no code of the run's."""
+    found: list[tuple[str, CallEnded | QuestionEscalated]] = []
+    for run, call in root.waiting():
+        if call.expires_at is None or call.expires_at > now:
+            continue
         text = EXPIRED if call.status is Status.HELD else NOT_ANSWERED
-        frame.journal.note(path, QuestionEscalated(call.id) if escalates else CallEnded(call.id, "expired", text))
+        escalates = call.at_expiry == "escalate"
+        found.append((run.path, QuestionEscalated(call.id) if escalates else CallEnded(call.id, "expired", text)))
+    return found
 
 
 async def absorb_decisions(frame: Frame) -> None:

@@ -45,7 +45,9 @@ from placet.runtime.session_writing import write_session
 
 async def drive(frame: Frame) -> None:
     """Go on until the run has ended or everything that could go on waits for people."""
-    is_begun, is_over = not frame.journal.run.responses, False  # a new run has nothing that was left undone
+    run = frame.journal.run
+    # A new run has nothing that was left undone; one that is to end needs none of its code, which may be gone.
+    is_begun, is_over = not run.responses or run.cancel_asked is not None, False
     while not is_over:
         try:
             if not is_begun:

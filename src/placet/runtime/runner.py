@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 import msgspec
@@ -20,7 +21,7 @@ from placet.declare.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.facts.checks import FLAG, check, having, optional
 from placet.facts.codec import JsonObject
 from placet.facts.errors import InputGuardrailTripwireTriggered, PlacetError, SessionBusy, UserError
-from placet.facts.events import ContextSaved, RunStarted, TurnLimitSet
+from placet.facts.events import CancelAsked, ContextSaved, RunStarted, TurnLimitSet
 from placet.facts.ids import ROOT
 from placet.ports import Lease, Session, Store, StoredRun
 from placet.runtime.defaults import default_store
@@ -122,6 +123,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How the store is asked for the run, where only the end of its log is needed."""
     behind_waiting: Literal["supersede", "queue"] | None = None
     """The input is a message for a run that waits: it takes the place of what waits, or stands behind it."""
+    checks_tools: bool = True
+    """Refuse the run if a call waits whose tool is not declared any more; otherwise the others go on without it."""
+    ends: Literal["cancel", "supersede"] | None = None
+    """The run is only to be ended. That needs none of its code: no agent, no tool, no server, no context."""
 
 
 class Runner:
@@ -203,7 +208,13 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
     waits = is_new and order.config.on_pending != "error"
     async with SessionTurn(order.store, order.session, is_new=is_new, waits=waits) as turn:
         waiting = await find_waiting(order.store, order.session) if is_new else None
-        return await _carry_out(order if waiting is None else await _behind_waiting(order, waiting), streaming, turn)
+        if waiting is None:
+            return await _carry_out(order, streaming, turn)
+        behind = await _behind_waiting(order, waiting)
+        if behind.ends is None:
+            return await _carry_out(behind, streaming, turn)
+        await _carry_out(behind, None, turn)  # nobody could go on with it: the message begins a run of its own
+        return await _carry_out(order, streaming, turn)
 
 
 async def _carry_out(order: Order, streaming: RunResultStreaming | None, turn: SessionTurn | None) -> RunResult:
@@ -225,7 +236,7 @@ async def _carry_out(order: Order, streaming: RunResultStreaming | None, turn: S
         if streaming is not None:
             _connect(streaming, frame)
         is_new = state is None or (state._made_by_hand and stored is None)
-        async with servers_in_use(frame.graph):
+        async with servers_in_use(frame.graph) if order.ends is None else nullcontext():
             return await _driven(frame, order, tenure, streaming, is_new=is_new)
     except PlacetError as error:
         if error.state is None:  # it came before anything could be driven: the state is the one that was given
@@ -332,9 +343,18 @@ async def _behind_waiting(order: Order, run_id: str) -> Order:
             "it, or say with RunConfig(on_pending='supersede' | 'queue') what a new message does.",
             run_id,
         )
-    state = RunState.of_run(
-        AgentGraph(order.agent), stored.log, fold_log(stored.log), order.context, order.config.clock
-    )
+    graph, run = AgentGraph(order.agent, stand_ins=True), fold_log(stored.log)
+    state = RunState.of_run(graph, stored.log, run, order.context, order.config.clock)
+    is_known = graph.has(run.starting_agent)
+    if mode == "supersede" and not (is_known and graph.has(run.agent)):
+        return msgspec.structs.replace(order, input=state, ends="supersede")
+    if not is_known:
+        raise SessionBusy(
+            f"Run {run_id} waits for people on session '{order.session.session_id}'. It is of agent "
+            f"'{run.starting_agent}', and '{order.agent.address}' was given, which cannot go on with it. Decide what "
+            "it asks and resume it, cancel it, or let the message take its place with on_pending='supersede'.",
+            run_id,
+        )
     state.add_input(_input_of(order))
     return msgspec.structs.replace(order, input=state, behind_waiting=mode)
 
@@ -353,17 +373,20 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
     wrapper = RunContextWrapper(
         context, run.usage, ledger=run.ledger, run_ids=(*run.origins, journal.log.run_id), clock=order.config.clock
     )
-    graph = AgentGraph(order.agent)
+    needs_code = order.ends is None and order.behind_waiting is None
+    graph = AgentGraph(order.agent, stand_ins=not needs_code)
     graph.check()
-    if state is not None:
-        check_declarations(graph, run)
-    check_session(run, order.session)
+    if state is not None and needs_code:
+        check_declarations(graph, run, tools=order.checks_tools)
+    if order.ends is None:
+        check_session(run, order.session)
     frame = Frame(journal, ROOT, graph, wrapper, order.config, order.hooks, None, order.resend, by_hand, order.session)
     if order.error_handlers:
         frame.error_handlers = order.error_handlers
     frame.drive = drive_safely
     frame.should_leave = order.should_leave
-    check_handoffs(frame)
+    if order.ends is None:
+        check_handoffs(frame)
     return frame
 
 
@@ -383,13 +406,18 @@ async def _drive(frame: Frame, order: Order, *, is_new: bool) -> None:
     if order.behind_waiting == "queue":
         await frame.journal.commit()
         return
-    if order.behind_waiting == "supersede":
+    if "supersede" in (order.behind_waiting, order.ends):
         await supersede_calls(frame)
+    if order.ends == "supersede":
+        frame.note(CancelAsked(None, frame.journal.now(), SUPERSEDED_BY_A_MESSAGE))
     if is_new and frame.all_hooks:
         await frame.journal.commit()
         for hooks in frame.all_hooks:
             await hooks.on_agent_start(frame.context, frame.agent)
     await drive_safely(frame)
+
+
+SUPERSEDED_BY_A_MESSAGE = "a newer message took its place on its session, and its agent is not declared any more"
 
 
 def _begin_watching(frame: Frame) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import dataclasses
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,9 +18,10 @@ from placet.declare.agent_graph import AgentGraph
 from placet.declare.run_config import RunConfig
 from placet.facts.codec import JsonObject
 from placet.facts.errors import PlacetError, RunConflict, StateRefused, StoreError, UserError
-from placet.facts.events import RunStopped
+from placet.facts.events import AnyFact, InChild, RunStopped
 from placet.ports import DeskStore, Session
 from placet.runtime.frame import awaited
+from placet.runtime.gating import ends_by_time
 from placet.runtime.journal import fold_log, load_recent
 from placet.runtime.runner import Order, carry_out
 from placet.runtime.session_matching import check_session, says_where
@@ -155,11 +158,14 @@ class RunDriver:
         if found is None:
             return False
         log, run = found
-        agent = self.agents.get(run.starting_agent)
-        if agent is None or run.has_ended:
+        if run.has_ended:
             return False
-        graph = AgentGraph(agent)
-        if self._leaves_missing and lacks_code(graph, run):
+        if run.cancel_asked is not None:
+            return await self._end(log, run)
+        agent = self.agents.get(run.starting_agent)
+        graph = AgentGraph(agent) if agent is not None else None
+        if agent is None or graph is None or not self._has_code(graph, run):
+            await self._end_by_time(log, run)
             logger.info(
                 "run left to others", extra={"action": "run_left", "run_id": run_id, "error": "code is missing"}
             )
@@ -181,6 +187,39 @@ class RunDriver:
         if takeovers:  # it did not take this driver down: only those that die one after another count
             await self._store.park(run_id, parked=False)
         return True
+
+    def _has_code(self, graph: AgentGraph, run: RunFold) -> bool:
+        """Whether the run can go on here: with its agents, and, where others may have them, with its tools."""
+        if self._leaves_missing:
+            return not lacks_code(graph, run)
+        return all(graph.has(address) for each in run.family() for address in (each.agent, each.response_agent))
+
+    async def _end(self, log: Log, run: RunFold) -> bool:
+        """End a run that somebody cancelled. Whoever comes by can: it needs none of the run's code, which may be gone
+        for good. A session that cannot be opened here does not get the turn that was open."""
+        config = dataclasses.replace(self._config, tool_error_formatter=None)  # a formatter may need the run's context
+        agent = self.agents.get(run.starting_agent) or Agent(name=run.starting_agent)
+        state: RunState[Any] = RunState.of_run(AgentGraph(agent, stand_ins=True), log, run, None, config.clock)
+        session: Session | None = None
+        with contextlib.suppress(Exception):  # user code, or a place that is not there any more
+            opened = self._session_of(run)
+            check_session(run, opened)
+            session = opened
+        load = None if config.observers else self._store.load_recent
+        order = Order(
+            agent=agent, input=state, config=config, store=self._store, session=session, ends="cancel", load=load
+        )
+        await carry_out(order, None)
+        return True
+
+    async def _end_by_time(self, log: Log, run: RunFold) -> None:
+        """Questions whose time is over end also where nobody has the code to ask on."""
+        now = round(self._config.clock.now(), 3)
+        facts: list[AnyFact] = [InChild(path, fact) if path else fact for path, fact in ends_by_time(run, now)]
+        if facts:
+            line = log.next_line(now, facts)
+            fold(facts, into=run)
+            await self._store.append(None, log, [line], run)
 
     async def _load(self, run_id: str) -> tuple[Log, RunFold] | None:
         """The end of the run's log and its fold; the whole log where somebody watches, who is told all of it."""
@@ -232,6 +271,7 @@ class RunDriver:
             session=session,
             save_context=self._contexts.dump,
             should_leave=lambda: self._is_leaving,
+            checks_tools=False,
             load=None if self._config.observers else self._store.load_recent,
         )
         await carry_out(order, None)

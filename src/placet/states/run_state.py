@@ -377,12 +377,12 @@ def delivery_of(
     return ("auto", None) if auto else ("own", None)
 
 
-def check_declarations(graph: AgentGraph, run: RunFold) -> None:
-    """Refuse a state whose agents or tools are not there any more, by name."""
+def check_declarations(graph: AgentGraph, run: RunFold, *, tools: bool = True) -> None:
+    """Refuse a state whose agents, or the tools that calls wait for, are not there any more, by name."""
     for member in run.family():
         graph.at(member.agent)
         graph.at(member.response_agent)
-    for owner, call in run.waiting():
+    for owner, call in run.waiting() if tools else ():
         if not _has_tool(graph.at(owner.response_agent), owner, call):
             what = f"tool '{call.name}'" if call.server is None else f"the MCP server '{call.server}'"
             raise UserError(

@@ -98,7 +98,7 @@ def position_conflict(given: Append, stands_at: int) -> PositionConflict:
 
 def has_work(run: RunFold) -> bool:
     """Whether a driver could do something, if nobody held it back. What an error stopped waits to be resumed."""
-    if run.stopped is not None:
+    if run.stopped is not None and run.cancel_asked is None:
         return False
     return not isinstance(next_step(run), Stop | WaitForPeople | ReportTripwire)
 

@@ -85,7 +85,8 @@ class RunShape(Shown, frozen=True, kw_only=True):
     held: str | None
     """What an operator holds back of it, in words: it goes on when the hold is lifted."""
     cancelled: CancelShape | None
-    """Who cancelled it, if somebody did. Until it has `ended`, that takes effect when somebody drives it."""
+    """Who cancelled it, if somebody did. Until it has `ended`, somebody drives it: it ends when the calls
+    that run have ended."""
     erased_at: datetime | None
     """When what it said was erased."""
 
