@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
+import os
+import tempfile
+import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -90,3 +95,95 @@ async def test_a_database_that_cannot_be_reached_is_an_error_of_the_store_withou
 async def test_a_url_that_postgresql_does_not_understand_is_refused_at_once() -> None:
     with pytest.raises(StoreError, match="not a URL that PostgreSQL understands"):
         await PostgresStore("postgresql://host/database?colour=red").load("run_x")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hun%zzter2@127.0.0.1:9/none",
+        "postgresql://me:hun%ter2@127.0.0.1:9/none",
+        "postgresql://me:x@hunter2@127.0.0.1:9/none",
+        "postgresql://me:12/hunter2@127.0.0.1:9/none",
+        "postgresql://127.0.0.1:9/none?password=hunter2&colour=red",
+        "postgresql://127.0.0.1:9/none?password=hun%zzter2",
+    ],
+)
+async def test_a_password_that_is_written_wrongly_is_repeated_by_no_message_and_no_traceback(url: str) -> None:
+    store = PostgresStore(url, patience=0.1)
+
+    with pytest.raises(StoreError, match="not a URL that PostgreSQL understands") as caught:
+        await store.load("run_x")
+
+    told = "".join(traceback.format_exception(caught.value)) + repr(store)
+    assert "ter2" not in told
+    assert "%25" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite://me:hunter2@host/x", "host=db password=hunter2", "mysql://db/x?password=hunter2", "pg:/me:hunter2@db/x"],
+)
+def test_no_form_of_an_address_that_is_refused_repeats_its_password(url: str) -> None:
+    with pytest.raises(UserError) as caught:
+        open_store(url)
+
+    assert "hunter2" not in caught.value.message
+
+
+async def test_a_new_store_is_its_owners_alone_with_all_that_lies_beside_it(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        async with open_store(f"sqlite:///{tmp_path / 'new.db'}") as store:
+            await Story().begin(store)
+            found = rights_in(tmp_path)
+    finally:
+        os.umask(before)
+
+    assert found == {"new.db": 0o600, "new.db-wal": 0o600, "new.db-shm": 0o600}
+
+
+def rights_in(folder: Path) -> dict[str, int]:
+    return {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()}
+
+
+def wide_file(folder: Path) -> Path:
+    file = folder / "wide.db"
+    file.touch()
+    file.chmod(0o644)
+    return file
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody on this machine can enter; pytest's own are not."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # $TMPDIR may lie where nobody else gets in
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+async def test_a_store_that_others_can_read_is_used_as_it_is_and_remarked_on_once(
+    open_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "placet.files")  # other programs in this process set the root's
+    file = wide_file(open_folder)
+
+    async with open_store(f"sqlite:///{file}") as store:
+        await Story().begin(store)
+        await Story().begin(store)
+
+    assert rights_in(open_folder)["wide.db"] == 0o644
+    (remark,) = [each for each in caplog.records if each.name == "placet.files"]
+    assert f"{file} can be read or written by others" in remark.getMessage()
+    assert "chmod 600" in remark.getMessage()
+
+
+async def test_a_folder_that_nobody_else_can_enter_keeps_a_wide_file_safe(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.chmod(tmp_path, 0o700)  # noqa: PTH101  # pathlib's is refused in asynchronous code
+    file = wide_file(tmp_path)
+
+    async with open_store(f"sqlite:///{file}") as store:
+        await Story().begin(store)
+
+    assert not caplog.records

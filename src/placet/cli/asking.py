@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 from placet.cli.exit_codes import CommandFailed, WrongUsage
 from placet.cli.loading import DEFAULT_STORE, add_store, agents_of, refuse_if_missing, store_url
 from placet.cli.terminal import shown, this_user
+from placet.facts.addresses import without_credentials
 from placet.facts.codec import JsonObject
 
 TIMEOUT = 30.0
@@ -157,7 +158,9 @@ class OverHttp:
         except ValueError:
             is_address = False
         if not is_address:
-            raise WrongUsage(f"{url!r} is not the address of a desk, such as http://127.0.0.1:8700.")
+            raise WrongUsage(
+                f"{without_credentials(url)!r} is not the address of a desk, such as http://127.0.0.1:8700."
+            )
         self._token = token
 
     def ask(self, method: str, path: str, query: Query | None = None, body: JsonObject | None = None) -> Any:
@@ -185,7 +188,7 @@ class OverHttp:
             connection.request(method, target, None if body is None else json.dumps(body), headers)
             yield connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
-            where = f"{self._url.scheme}://{self._url.netloc}"
+            where = without_credentials(f"{self._url.scheme}://{self._url.netloc}")
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise CommandFailed(f"no desk answers at {where}: {why}. Is «placet serve» running there?") from error
         finally:

@@ -101,6 +101,8 @@ def run(options: argparse.Namespace) -> int:
 def _serving(options: argparse.Namespace) -> Serving:
     if options.agents is None and not options.no_run:
         raise WrongUsage("say where the agents are, as in «placet serve shop.agents:all_agents», or give --no-run.")
+    if "@" in (options.public_url or ""):
+        raise WrongUsage("--public-url is what people are sent to: it holds no name and no password.")
     if (options.tls_cert is None) != (options.tls_key is None):
         raise WrongUsage("--tls-cert and --tls-key belong together.")
     for name, file in (("--tls-cert", options.tls_cert), ("--tls-key", options.tls_key)):

@@ -22,6 +22,7 @@ from placet.declare.agent import Agent
 from placet.desk.access.people import Scope
 from placet.desk.desk import Desk
 from placet.desk.web.sockets import listen
+from placet.facts.addresses import without_credentials
 from placet.facts.errors import UserError
 
 DEFAULT_PORT = 8700
@@ -180,7 +181,8 @@ class EventLines(logging.Formatter):
         action = words.pop("action", None) or record.getMessage()
         told = " ".join(f"{name}={value!r}" for name, value in words.items())
         line = f"{when} {record.levelname.lower()} {action} {told}".rstrip()
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        whole = f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return without_credentials(whole)  # a traceback of a library may quote the address that it was given
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:

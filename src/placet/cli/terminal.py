@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 
 from placet.cli.exit_codes import WrongUsage
+from placet.facts.addresses import without_credentials
 
 Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "blue", "magenta", "cyan"]
 
@@ -128,7 +129,7 @@ def never_fail_to_print() -> None:
 def complain(text: str) -> None:
     """Say on standard error why the command ends."""
     red = Terminal(sys.stderr, coloured=has_colours(sys.stderr))
-    lines = shown(f"placet: {text}", keep_lines=True)
+    lines = shown(without_credentials(f"placet: {text}"), keep_lines=True)  # a word of the command line may be a URL
     if sys.stderr.isatty():
         lines = "\n".join(line.rstrip() for line in wrap(lines, shutil.get_terminal_size((80, 24)).columns))
     print(red.paint("placet:", "red", "bold") + lines.removeprefix("placet:"), file=sys.stderr, flush=True)

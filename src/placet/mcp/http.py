@@ -10,6 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from placet.facts.addresses import without_credentials
 from placet.mcp.calling import NOT_SENT
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ async def _answered(
 
 
 def _said(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return without_credentials(str(error)) or type(error).__name__
 
 
 def _stand_in(request: httpx2.Request, code: int, message: str) -> httpx2.Response:

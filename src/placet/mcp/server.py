@@ -15,6 +15,7 @@ from placet.declare.agent import Agent, MCPConfig
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.tool import ApprovalRule, Recovery, Tool, default_tool_error_function
 from placet.declare.tool_schema import InvalidArguments, strict_schema
+from placet.facts.addresses import without_credentials
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import ToolsetUnavailable, UserError
 from placet.facts.items import Named
@@ -225,7 +226,7 @@ class MCPServer:
                     await asyncio.sleep(pause)
                     pause *= 2
                     continue
-                said = str(error) or type(error).__name__
+                said = without_credentials(str(error)) or type(error).__name__
                 raise ToolsetUnavailable(
                     f"MCP server '{self._name}' {what}: {said}. Nothing was run. Start it, or mend what is wrong "
                     "with it, and resume the run."

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Required, TextIO, TypedDict, Unpack
 from urllib.parse import urlsplit
 
+from placet.facts.addresses import without_credentials
 from placet.facts.errors import UserError
 from placet.mcp.http import make_http_client
 from placet.mcp.server import MCPServer, ServerOptions
@@ -56,17 +57,29 @@ class MCPServerSseParams(TypedDict, total=False):
 def _checked(kind: type, params: object, shape: type, needed: str) -> None:
     known = shape.__annotations__
     if not isinstance(params, Mapping) or not isinstance(params.get(needed), str) or not params[needed]:
-        raise UserError(f"{kind.__name__}: params is a dict with {needed!r} (and {', '.join(known)}), not {params!r}.")
+        words = f"params is a dict with {needed!r} (and {', '.join(known)}), not {_kind_of(params)}"
+        raise UserError(f"{kind.__name__}: {words}.")
     unknown = set(params) - set(known)
     if unknown:
         raise UserError(f"{kind.__name__}: params has {sorted(unknown)}, which nothing knows: use {', '.join(known)}.")
 
 
+def _kind_of(params: object) -> str:
+    """What was given, without its values: headers hold tokens."""
+    if not isinstance(params, Mapping):
+        return f"of type {type(params).__name__}"
+    return f"one with {', '.join(map(str, params)) or 'nothing'}"
+
+
 def _public(url: str) -> str:
     """The URL without what may be a secret: names are written into logs."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    shown = without_credentials(url)
+    try:
+        parts = urlsplit(shown)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError as error:
+        raise UserError(f"{shown!r} is not the address of an MCP server: {error}.") from error
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
 class MCPServerStdio(MCPServer):

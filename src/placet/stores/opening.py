@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from placet.clock import SYSTEM_CLOCK, Clock
+from placet.facts.addresses import without_credentials
 from placet.facts.checks import FLAG, SECONDS, check
 from placet.facts.errors import UserError
 from placet.stores.leases import DEFAULT_TTL
@@ -35,7 +36,7 @@ def open_store(
         case "postgresql" | "postgres":
             return _postgres(url, lease_ttl, clock, listen=listen)
         case _:
-            raise UserError(f"{_without_password(url)!r} is not the URL of a store. There are: {_KNOWN}.")
+            raise UserError(f"{without_credentials(url)!r} is not the URL of a store. There are: {_KNOWN}.")
 
 
 def _path(url: str, rest: str) -> str:
@@ -43,7 +44,8 @@ def _path(url: str, rest: str) -> str:
     if path == ":memory:":
         return path
     if not path or not rest.startswith("/"):
-        raise UserError(f"{url!r} names no file: three slashes before a relative path, four before an absolute one.")
+        shown = without_credentials(url)
+        raise UserError(f"{shown!r} names no file: three slashes before a relative path, four before an absolute one.")
     return path
 
 
@@ -53,10 +55,3 @@ def _postgres(url: str, lease_ttl: float, clock: Clock, *, listen: bool) -> Post
     from placet.stores.postgres import PostgresStore
 
     return PostgresStore(url, lease_ttl=lease_ttl, clock=clock, listen=listen)
-
-
-def _without_password(url: str) -> str:
-    """Error messages end up in logs."""
-    scheme, _, rest = url.rpartition("://")
-    place = rest.rpartition("@")[2]
-    return f"{scheme}://{place}" if scheme else place

@@ -23,6 +23,7 @@ from placet.clock import SYSTEM_CLOCK, Clock
 from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange, RequestRow
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
+from placet.facts.addresses import without_credentials
 from placet.facts.codec import encode
 from placet.facts.errors import StoreError
 from placet.facts.events import (
@@ -117,7 +118,7 @@ class PostgresStore(PostgresRecords):
         watch_forks(self)
 
     def __repr__(self) -> str:
-        return f"PostgresStore({self._url.rpartition('@')[2]!r})"
+        return f"PostgresStore({without_credentials(self._url)!r})"
 
     async def __aenter__(self) -> Self:
         await self._open().connections.open()

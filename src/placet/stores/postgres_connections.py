@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -159,10 +160,29 @@ class Connections:
 
 
 async def connect(url: str) -> Connection:
+    refuse_if_ambiguous(url)
     try:
         return await AsyncConnection.connect(url, autocommit=True, **connection_options(url))
     except psycopg.ProgrammingError as error:
-        raise StoreError(f"This is not a URL that PostgreSQL understands: {error}".strip()) from error
+        # libpq quotes what it stumbled over, which may be the password: neither here nor in a traceback.
+        raise _not_understood(_QUOTED.sub("", str(error)).strip(" :\n")) from None
+
+
+_QUOTED = re.compile(r"\"[^\"]*\"?")
+
+
+def _not_understood(why: str) -> StoreError:
+    return StoreError(
+        f"This is not a URL that PostgreSQL understands ({why}). In a user's name or password, % is written %25, "
+        "@ is %40, : is %3A, / is %2F and ? is %3F."
+    )
+
+
+def refuse_if_ambiguous(url: str) -> None:
+    """An «@» that is not the one before the host: libpq would take a part of the password for the host, and say so."""
+    authority, _, path = url.partition("://")[2].partition("?")[0].partition("/")
+    if authority.count("@") > 1 or "@" in path:
+        raise _not_understood("it has an @ besides the one before the host")
 
 
 async def is_pooled(db: Connection) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from placet.facts.errors import StoreError
+from placet.private_files import make_private, remark_if_open
 from placet.stores.queries import Migration, check_code, migrations, statements
 
 SQL = statements("sqlite")
@@ -22,12 +23,15 @@ class SQLiteFile:
         self.patience = patience
         """Seconds to wait for other processes' writes."""
         self._known = known if known is not None else migrations("sqlite")
+        self._is_looked_at = False
 
     @property
     def is_memory(self) -> bool:
         return self.path == ":memory:"
 
     def connect(self, *, synchronous: str = "FULL", is_reader: bool = False) -> sqlite3.Connection:
+        if not (is_reader or self.is_memory):
+            self._keep_private()
         try:
             db = sqlite3.connect(self.path, timeout=self.patience, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
@@ -41,6 +45,13 @@ class SQLiteFile:
             db.close()
             raise
         return db
+
+    def _keep_private(self) -> None:
+        """It holds arguments and password hashes: SQLite alone would make it readable for everybody."""
+        make_private(self.path)
+        if not self._is_looked_at:
+            self._is_looked_at = True
+            remark_if_open(self.path, "The store")
 
     def _set_up(self, db: sqlite3.Connection, synchronous: str, is_reader: bool) -> None:
         if is_reader:
