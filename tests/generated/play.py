@@ -106,7 +106,7 @@ class Play:
         while self.expected.turn < self.provider.answered - 1:
             self.expected.begin_turn()
             self.pauses = 0
-        if isinstance(error, ToolError) and self.script.concurrency is not None:
+        if isinstance(error, ToolError) and (self.script.concurrency is not None or self._has_unfit()):
             assert Counter(self.effects.done) <= self.expected.effects()  # what waited for a place was not begun
         else:
             assert Counter(self.effects.done) == self.expected.effects()
@@ -221,13 +221,18 @@ class Play:
         self._maybe_lose_the_store(leg)
         return state
 
+    def _has_unfit(self) -> bool:
+        """Whether a call of the turn ended the drive before its siblings were begun."""
+        return any(self.expected.call(place).is_unfit for place in self._places_of_turn())
+
     def _check_pause(self, result: RunResult) -> None:
         """The reviewer sees all that waits, and exactly what will run."""
         pending = self.expected.pending()
         assert places(result.interruptions) == pending
         for place, item in zip(pending, result.interruptions, strict=True):
             call = self.expected.call(place)
-            assert (item.name, item.arguments, item.kind) == (call.tool, call.arguments, "approval")
+            assert (item.name, item.arguments, item.kind) == (call.tool, call.shown, "approval")
+            assert (item.proposed_arguments or item.arguments) == call.arguments
             assert (item.call_id or None) == (call.label or None)
         assert result.final_output is None
 

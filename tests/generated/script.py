@@ -33,7 +33,9 @@ ANYWHERE: tuple[Failure, ...] = ("refused", "lost", "lost_taken", "nonsense")
 IN_CONVERSATIONS: tuple[Failure, ...] = (*ANYWHERE, "lost_answered", "unknown_taken", "unknown_lost")
 
 GATED = ("gated", "strict")
-BROKEN = ("{", "[1]", "null", '{"n": "seven"}', "", '{"n": 1, "n": 2}')
+UNFIT = ('{"n": "seven"}', "", '{"n": true, "text": "a", "body": "returns", "ticks": 0, "rule": "free"}')
+"""JSON objects that do not fit the parameters: the model is told so, and nobody is asked."""
+BROKEN = ("{", "[1]", "null", '{"n": 1, "n": 2}', *UNFIT)
 
 
 @dataclass(frozen=True)
@@ -67,15 +69,35 @@ class CallPlan:
     """In which pause of its turn it is decided."""
     rank: int = 0
     """Its place in the order of deciding."""
+    loosely: bool = False
+    """The model writes numbers as texts, and leaves defaults out."""
 
     @property
     def arguments(self) -> str:
         if self.broken is not None:
             return self.broken
-        return json.dumps(arguments_of(self.n, self.text, self.body, self.ticks, self.rule))
+        found = arguments_of(self.n, self.text, self.body, self.ticks, self.rule)
+        if self.loosely:
+            found["n"] = str(self.n)
+            found = {name: value for name, value in found.items() if value != DEFAULTS.get(name)}
+        return json.dumps(found)
+
+    @property
+    def shown(self) -> str:
+        """What a reviewer sees: what would run."""
+        if not self.loosely or self.broken is not None:
+            return self.arguments
+        found = arguments_of(self.n, self.text, self.body, self.ticks, self.rule)
+        return json.dumps(found, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def is_unfit(self) -> bool:
+        return self.broken in UNFIT
 
     @property
     def asks(self) -> bool:
+        if self.is_unfit:
+            return False
         return self.tool in GATED or (self.tool == "ruled" and (self.broken is not None or self.rule != "free"))
 
     def item(self) -> dict[str, Any]:
@@ -84,6 +106,9 @@ class CallPlan:
 
 def arguments_of(n: int, text: str, body: str = "returns", ticks: int = 0, rule: str = "ask") -> dict[str, Any]:
     return {"n": n, "text": text, "body": body, "ticks": ticks, "rule": rule}
+
+
+DEFAULTS: dict[str, Any] = {"body": "returns", "ticks": 0, "rule": "ask"}
 
 
 @dataclass(frozen=True)
@@ -202,6 +227,7 @@ def a_call(chance: Chance, n: int) -> CallPlan:
         words=(*minds, a_word(chance, is_last=True)),
         portion=chance.number(0, 2),
         rank=chance.number(0, 9),
+        loosely=chance.happens(30),
     )
 
 
@@ -211,7 +237,7 @@ def a_turn(chance: Chance, number: int, failures: Sequence[Failure]) -> Turn:
         last, first = calls[-1], calls[0]
         calls[-1] = CallPlan(
             first.tool, first.n, first.text, first.label, first.broken, first.rule, first.body,
-            first.ticks, last.words, last.portion, last.rank,
+            first.ticks, last.words, last.portion, last.rank, first.loosely,
         )  # fmt: skip
     return Turn(tuple(calls), chance.happens(20), some_failures(chance, failures))
 

@@ -56,7 +56,7 @@ THE_WORLD: ContextVar[Effects] = ContextVar("the_world")
 
 
 def _tool(name: str, **options: Any) -> FunctionTool:
-    async def run(n: int, text: str, body: str, ticks: int, rule: str) -> str:
+    async def run(n: int, text: str, body: str = "returns", ticks: int = 0, rule: str = "ask") -> str:
         return await THE_WORLD.get().perform(name, n, text, body, ticks)
 
     return function_tool(name_override=name, **options)(run)
@@ -177,6 +177,8 @@ class Expectation:
     def ends_drive(self, place: Place) -> bool:
         """Whether this call's failure is raised to whoever drives."""
         call, word = self.call(place), self.settled.get(place)
+        if call.tool == "strict" and call.is_unfit:
+            return True
         if call.tool != "strict" or word is None or word.verb in ("reject", "respond"):
             return False
         return word.verb == "approve" and (call.broken is not None or call.body == "raises")

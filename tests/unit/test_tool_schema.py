@@ -20,7 +20,8 @@ from pydantic import AnyUrl, BaseModel, ConfigDict, Field, Strict, field_validat
 from typing_extensions import TypedDict
 
 from placet.declare.docstrings import Docstring, parse_docstring
-from placet.declare.tool_schema import FunctionSchema, InvalidArguments, function_schema, strict_schema
+from placet.declare.tool_schema import FunctionSchema, function_schema, strict_schema
+from placet.declare.tool_values import InvalidArguments
 from placet.facts.errors import UserError
 
 T = TypeVar("T")

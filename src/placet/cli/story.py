@@ -109,6 +109,11 @@ def _tell(story: RunStory, at: float, fact: e.PlainFact) -> None:
             call.outcome, call.output = fact.outcome, fact.output
             if not (call.decisions and fact.outcome in ("rejected", "answered")):  # the decision's mark says it already
                 call.marks.append(Mark(at, fact.outcome, OUTCOME_STYLE[fact.outcome]))
+        case e.ArgumentsValidated():
+            call = story.turns[-1].calls[fact.call]
+            added = _changes(parse_arguments(call.arguments) or {}, fact.values)
+            call.marks.append(Mark(at, "validated", "dim", pairs_text(added)))
+            call.arguments = encode(fact.values).decode()
         case e.CallsAllowed() | e.CallsDeferred() | e.CallsStarted():
             for each in fact.calls:
                 story.turns[-1].calls[each].marks.append(_mark_of_many(at, fact))

@@ -40,6 +40,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     decision: DecisionMade | None = None
     proposed: str | msgspec.UnsetType = msgspec.UNSET
     """The model's own arguments, of a call in a run; `arguments` are an edit's where an edited call fell into doubt."""
+    values: str | msgspec.UnsetType = msgspec.UNSET
+    """What validation made of the model's own arguments, where it changed something."""
 
     @property
     def ruling(self) -> DecisionMade | None:

@@ -50,12 +50,18 @@ def find_by_look(ledger: Ledger, label: str, name: str | None, arguments: str | 
         for entry in waiting
         if label == entry.label
         and (name is None or name == entry.name)
-        and (arguments is None or same_arguments(arguments, entry.arguments))
+        and (arguments is None or is_about(arguments, entry))
     ]
     if len(fitting) == 1:
         return fitting[0]
     problem = "fits several pending calls: name one by its id" if fitting else "is not pending"
     raise not_pending(f"The call '{label or name}'", waiting, problem)
+
+
+def is_about(arguments: str, entry: Entry) -> bool:
+    """Whether these are the call's arguments: as they would run, or as the model wrote them."""
+    written = entry.proposed if isinstance(entry.proposed, str) else entry.arguments
+    return same_arguments(arguments, entry.arguments) or same_arguments(arguments, written)
 
 
 def same_arguments(one: str, other: str) -> bool:

@@ -308,6 +308,16 @@ def _call(run: RunFold, call: str) -> Call:
         raise IllegalTransition(f"There is no call {call} in the open turn.") from None
 
 
+_BEGUN = (Status.STARTED, Status.ELICITED, Status.SUPPLIED)
+
+
+def _arguments_validated(run: RunFold, fact: e.ArgumentsValidated) -> None:
+    call = _call(run, fact.call)
+    if call.status is Status.ENDED or (call.values is not None and call.status in _BEGUN):
+        raise IllegalTransition(f"Call {call.id} has begun with its values: they cannot change any more.")
+    call.values = fact.values
+
+
 def _calls_allowed(run: RunFold, fact: e.CallsAllowed) -> None:
     _move_all(run, fact.calls, Move.ALLOW)
 
@@ -363,11 +373,12 @@ def _ask_about(run: RunFold, fact: e.CallHeld | e.CallInDoubt | e.InputAsked, mo
         tool=fact.tool,
         fingerprint=fact.fingerprint,
         agent=run.response_agent,
-        arguments=call.arguments if call.edited is None else canonical(call.edited).decode(),
+        arguments=call.effective_text,
         request=call.request,
         digest=call.digest,
         name=call.name,
         proposed=call.arguments,
+        values=msgspec.UNSET if call.values is None else canonical(call.values).decode(),
     )
     if isinstance(fact, e.InputAsked):
         before = run.ledger.entry(call.id)
@@ -518,6 +529,7 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.RequestSettled: _request_settled,
     e.ResponseReceived: _response_received,
     e.ResponseUnusable: _response_unusable,
+    e.ArgumentsValidated: _arguments_validated,
     e.CallsAllowed: _calls_allowed,
     e.CallsDeferred: _calls_deferred,
     e.CallsStarted: _calls_started,

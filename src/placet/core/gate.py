@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -24,6 +25,14 @@ class Ask(msgspec.Struct, frozen=True):
     why: str | None = None
 
 
+class Unfit(msgspec.Struct, frozen=True):
+    """The arguments do not fit the tool: there is nothing to judge, and the model is told so."""
+
+
+Verdict: TypeAlias = Free | Ask | Unfit | str
+"""What becomes of a proposed call; a text is a denial that the model reads."""
+
+
 def judge_answer(answer: object) -> Free | Ask:
     """What a rule's answer means. `False` and nothing else means that nobody needs to be asked."""
     if answer is False:
@@ -33,21 +42,41 @@ def judge_answer(answer: object) -> Free | Ask:
     return Ask(f"its needs_approval answered {type(answer).__name__} instead of True or False")
 
 
-def digest_of(path: str, agent: str, tool: str, fingerprint: str, arguments: JsonObject | str) -> str:
-    """What a person approves: this agent's tool, as it is, with these arguments. Malformed arguments count as the text
-    they are.
+_SECOND = "v2-"
+"""How digests of the second version begin. Those of the first have no version in them: they cover the arguments as the
+model wrote them, and of an agent behind a tool only the tool."""
+
+
+def is_first_version(digest: str) -> bool:
+    """Whether a digest is of the first version: what was approved under it is checked in the way of its time."""
+    return not digest.startswith(_SECOND)
+
+
+def digest_of(
+    path: str, agent: str, tool: str, fingerprint: str, arguments: JsonObject | str, *, first_version: bool = False
+) -> str:
+    """What a person approves: this agent's tool, as it is, with these arguments, as validated. Malformed arguments
+    count as the text they are.
 
     `path` is that of the nested run: what was approved inside one is not approved inside another.
     """
-    return hashlib.blake2b(canonical([path, agent, tool, fingerprint, arguments]), digest_size=16).hexdigest()
+    found = hashlib.blake2b(canonical([path, agent, tool, fingerprint, arguments]), digest_size=16).hexdigest()
+    return found if first_version else _SECOND + found
 
 
 def digest_of_questions(
-    path: str, agent: str, tool: str, fingerprint: str, arguments: JsonObject | str, questions: dict[str, JsonObject]
+    path: str,
+    agent: str,
+    tool: str,
+    fingerprint: str,
+    arguments: JsonObject | str,
+    questions: dict[str, JsonObject],
+    *,
+    first_version: bool = False,
 ) -> str:
     """What a person answers: these questions of this call of this tool, as it is."""
     asked: JsonObject = {"arguments": arguments, "questions": questions}
-    return digest_of(path, agent, tool, fingerprint, asked)
+    return digest_of(path, agent, tool, fingerprint, asked, first_version=first_version)
 
 
 def newest_first(grants: Sequence[GrantMade]) -> list[GrantMade]:

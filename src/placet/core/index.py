@@ -70,6 +70,8 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     """When nobody had answered in time, and the question went to others: it waits on, without a deadline."""
     grant: str | None = None
     """The standing decision that decided, where nobody looked at this very call: `decided_by` made that one."""
+    proposed: str | None = None
+    """What the model wrote, where validation filled in or changed something: `arguments` are what would run."""
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -178,12 +180,16 @@ def _row(run_id: str, at: float, fact: Asked, number: int, run: RunFold) -> Requ
         why=None if isinstance(fact, InputAsked) else fact.why,
         expires_at=None if isinstance(fact, CallInDoubt) else fact.expires_at,
         questions=fact.questions if isinstance(fact, InputAsked) else None,
+        proposed=entry.proposed if isinstance(entry.values, str) and isinstance(entry.proposed, str) else None,
     )
 
 
 def _arguments(entry: Entry, fact: Asked) -> str:
-    """What the question is about: the model's own arguments, or, in doubt, those that ran."""
-    return entry.proposed if isinstance(fact, CallHeld) and isinstance(entry.proposed, str) else entry.arguments
+    """What the question is about: the model's own arguments, as validated, or, in doubt, those that ran."""
+    if isinstance(fact, CallHeld):
+        found = entry.proposed if entry.values is msgspec.UNSET else entry.values
+        return found if isinstance(found, str) else entry.arguments
+    return entry.arguments
 
 
 def run_status(run: RunFold) -> RunStatus:

@@ -24,6 +24,31 @@ def problems(schema: Mapping[str, Any], value: object) -> list[str]:
     return [f"{place}: {text}" for place, text in _check(schema, value, "", schema)]
 
 
+def with_defaults(schema: Mapping[str, Any], value: dict[str, object]) -> dict[str, object]:
+    """The value with the defaults that the schema declares for properties that are missing; itself, if none is.
+
+    Whoever carries the call out would fill them in; so that rules and people see them, it is done before. A default
+    that does not fit its own property is only a remark.
+    """
+    return _filled(schema, value, schema)
+
+
+def _filled(schema: Any, value: dict[str, object], root: Mapping[str, Any]) -> dict[str, object]:
+    known = schema.get("properties", {}) if isinstance(schema, Mapping) else {}
+    found: dict[str, object] = {}
+    for name, part in known.items() if isinstance(known, Mapping) else ():
+        if not isinstance(part, Mapping):
+            continue
+        inside = value.get(name)
+        if isinstance(inside, dict):
+            filled = _filled(_resolved(str(part["$ref"]), root) if "$ref" in part else part, inside, root)
+            if filled is not inside:
+                found[name] = filled
+        elif name not in value and "default" in part and not list(_check(part, part["default"], name, root)):
+            found[name] = part["default"]
+    return {**value, **found} if found else value
+
+
 def _check(schema: Any, value: object, place: str, root: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if schema is False:
         yield place or "arguments", "nothing is allowed here"

@@ -12,13 +12,16 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+import msgspec
+
 from placet.core.approvals import Entry
 from placet.core.fold import apply
 from placet.core.plan import is_call
 from placet.core.state import RunFold
-from placet.facts.codec import JsonObject
+from placet.facts.codec import JsonObject, canonical
 from placet.facts.events import (
     AnyFact,
+    ArgumentsValidated,
     CallEnded,
     CallHeld,
     CallsAllowed,
@@ -33,8 +36,14 @@ from placet.facts.ids import local_call_id
 
 _FREE = [ResponseReceived, CallsAllowed, CallsStarted, CallEnded, RequestSent]
 _ASKED = [ResponseReceived, CallHeld, DecisionMade, CallsStarted, CallEnded, RequestSent]
-_PLAIN = (_FREE, _ASKED)
-"""What stands from one answer to the next where one call was made, and nobody, or somebody, had to approve it."""
+_PLAIN = (
+    _FREE,
+    _ASKED,
+    [ResponseReceived, ArgumentsValidated, *_FREE[1:]],
+    [ResponseReceived, ArgumentsValidated, *_ASKED[1:]],
+)
+"""What stands from one answer to the next where one call was made, and nobody, or somebody, had to approve it; with
+arguments that validation changed, or without."""
 _RAN: tuple[Outcome, ...] = ("finished", "failed")
 
 
@@ -76,6 +85,11 @@ def _take_turn(run: RunFold, facts: list[Any]) -> bool:
     item, label = _only_call(answer.output)
     if not label or label in run.seen_labels:
         return False
+    values: ArgumentsValidated | None = None
+    if type(facts[1]) is ArgumentsValidated:
+        values = facts.pop(1)
+        if values.call != call:
+            return False
     if len(facts) == len(_FREE):
         if facts[1].calls != [call]:
             return False
@@ -83,7 +97,7 @@ def _take_turn(run: RunFold, facts: list[Any]) -> bool:
         held, decision = facts[1], facts[2]
         if held.call != call or not _is_plain_yes(held, decision):
             return False
-        run.ledger.keep(_entry(item, label, held, decision, run.agent))
+        run.ledger.keep(_entry(item, label, held, decision, run.agent, values))
     output: JsonObject = {"type": "function_call_output", "call_id": label, "output": ended.output}
     run.turn += 1
     run.responses += 1
@@ -110,10 +124,18 @@ def _is_plain_yes(held: CallHeld, decision: DecisionMade) -> bool:
     return (decision.call, decision.digest, decision.request, decision.verdict) == asked
 
 
-def _entry(item: JsonObject, label: str, held: CallHeld, decision: DecisionMade, agent: str) -> Entry:
+def _entry(
+    item: JsonObject,
+    label: str,
+    held: CallHeld,
+    decision: DecisionMade,
+    agent: str,
+    validated: ArgumentsValidated | None,
+) -> Entry:
     """What the ledger keeps of a call that was asked about once, and approved."""
     arguments = item.get("arguments")
     proposed = arguments if isinstance(arguments, str) else ""
+    values = msgspec.UNSET if validated is None else canonical(validated.values).decode()
     return Entry(
         call=held.call,
         label=label,
@@ -121,9 +143,10 @@ def _entry(item: JsonObject, label: str, held: CallHeld, decision: DecisionMade,
         tool=held.tool,
         fingerprint=held.fingerprint,
         agent=agent,
-        arguments=proposed,
+        arguments=values if isinstance(values, str) else proposed,
         request=1,
         digest=held.digest,
         decision=decision,
         proposed=proposed,
+        values=values,
     )

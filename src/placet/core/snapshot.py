@@ -44,6 +44,7 @@ class _Call(msgspec.Struct, array_like=True):
     questions: dict[str, JsonObject] | None
     asked_state: str | None
     answers: dict[str, JsonObject] | None
+    values: JsonObject | None = None
 
 
 class _Ledger(msgspec.Struct, array_like=True):
@@ -240,6 +241,7 @@ def _dumped(call: Call) -> _Call:
         call.questions,
         call.asked_state,
         call.answers,
+        call.values,
     )
 
 
@@ -253,4 +255,5 @@ def _restored(shot: _Call) -> Call:
     call.expires_at, call.at_expiry = shot.expires_at, shot.at_expiry
     call.label, call.server = shot.label, shot.server
     call.questions, call.asked_state, call.answers = shot.questions, shot.asked_state, shot.answers
+    call.values = shot.values
     return call

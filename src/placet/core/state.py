@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from placet.core.approvals import Ledger
 from placet.core.table import WAITING, Status
-from placet.facts.codec import Json, JsonObject
+from placet.facts.codec import Json, JsonObject, canonical, parse_arguments
 from placet.facts.events import CancelAsked, DecisionMade, Delivery, GuardrailRecord, Outcome, Usage
 from placet.facts.ids import ROOT, session_key
 
@@ -45,6 +45,7 @@ class Call:
         "server",
         "started_in",
         "status",
+        "values",
         "was_revoked",
         "why",
     )  # fmt: skip
@@ -61,6 +62,9 @@ class Call:
         """The MCP server on which the provider calls the tool itself, once it may; None for a function of ours."""
         arguments = item.get("arguments")
         self.arguments = arguments if isinstance(arguments, str) else ""
+        """As the model wrote them. What counts is `effective`."""
+        self.values: JsonObject | None = None
+        """What validation made of them, where it changed something."""
         self.status = Status.PROPOSED
         self.request = 0
         """How many questions have been asked about it."""
@@ -86,11 +90,29 @@ class Call:
         self.outcome: Outcome | None = None
         self.output: Json = None
 
+    @property
+    def effective(self) -> JsonObject | None:
+        """The arguments that count: a reviewer's, or the model's as validated. None: they are not one JSON object."""
+        found = self.edited if self.edited is not None else self.values
+        return found if found is not None else parse_arguments(self.arguments)
+
+    @property
+    def effective_text(self) -> str:
+        """The same as JSON text; to the letter as the model wrote it, where nothing was changed."""
+        found = self.edited if self.edited is not None else self.values
+        return self.arguments if found is None else canonical(found).decode()
+
+    @property
+    def values_text(self) -> str | None:
+        """What validation made of the model's arguments, where it changed something."""
+        return None if self.values is None else canonical(self.values).decode()
+
     def copy(self) -> Call:
         """Written out: generic copying costs more than all else that a snapshot does."""
         twin = Call.__new__(Call)
         twin.id, twin.item, twin.name, twin.label = self.id, self.item, self.name, self.label
         twin.sent_label, twin.arguments, twin.status = self.sent_label, self.arguments, self.status
+        twin.values = self.values
         twin.server = self.server
         twin.request, twin.digest, twin.why = self.request, self.digest, self.why
         twin.expires_at, twin.at_expiry, twin.decision = self.expires_at, self.at_expiry, self.decision

@@ -26,6 +26,7 @@ from placet.declare.tool import (
     escaped,
 )
 from placet.declare.tool_schema import strict_schema
+from placet.declare.tool_values import InvalidArguments, Validated, WholeType
 from placet.declare.toolset import name_apart
 from placet.facts.checks import (
     COUNT,
@@ -311,7 +312,7 @@ class Agent(Generic[T]):
             failure_error_function=failure_error_function,
             recovery="retry",  # nothing happens between the claim and the first fact of the nested run
             version=version,
-            check_arguments=_nested_check(parameters),
+            validate_arguments=_text_input if parameters is None else WholeType(parameters),
             agent=self,
             custom_output_extractor=custom_output_extractor,
             max_turns=max_turns,
@@ -351,16 +352,7 @@ def _nested_schema(parameters: type[Any] | None) -> JsonObject:
     return strict_schema(pydantic.TypeAdapter(parameters).json_schema(), "as_tool: parameters")
 
 
-def _nested_check(parameters: type[Any] | None) -> Callable[[JsonObject], str | None]:
-    def check(arguments: JsonObject) -> str | None:
-        if parameters is None:
-            return None if isinstance(arguments.get("input"), str) else "input: a text is required"
-        import pydantic
-
-        try:
-            pydantic.TypeAdapter(parameters).validate_python(arguments)
-        except pydantic.ValidationError as error:
-            return "\n".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
-        return None
-
-    return check
+def _text_input(arguments: JsonObject) -> Validated:
+    if not isinstance(arguments.get("input"), str):
+        raise InvalidArguments("input: a text is required")
+    return Validated(arguments)

@@ -6,7 +6,7 @@ A wrapper, its forks and the `ToolContext`s made from it share one ledger; a sna
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.core.approvals import ApprovalRecord, Ledger
@@ -99,6 +99,7 @@ class ToolContext(RunContextWrapper[T]):
     """The context of one tool call."""
 
     __slots__ = (
+        "_bound",
         "agent",
         "answers",
         "asked_state",
@@ -148,6 +149,13 @@ class ToolContext(RunContextWrapper[T]):
         """What people answered to the questions that the body returned (`NeedsInput`) when it ran before."""
         self.asked_state = asked_state
         """The `state` that it returned with them."""
+        self._bound: tuple[str, Any] | None = None
+        """The arguments' text, and the values that validation made of it when the call was proposed."""
+
+    def take_bound(self, text: str) -> Any:  # Any: what the tool's own function takes
+        """The values that were made of this very text, once: whoever takes them owns them. None: there are none."""
+        found, self._bound = self._bound, None
+        return found[1] if found is not None and found[0] == text else None
 
     @classmethod
     def from_agent_context(

@@ -15,7 +15,7 @@ from placet.clock import Clock
 from placet.core.approvals import ANY_AGENT, Asking, Entry, Ledger, moment_after
 from placet.core.deciding import find_by_id, find_by_look
 from placet.core.elicitation import check_agreement, checked_answers
-from placet.core.gate import digest_of
+from placet.core.gate import digest_of, is_first_version
 from placet.core.plan import APPROVAL_REQUEST, HOSTED_MCP, hosted_identity
 from placet.facts.codec import Json, JsonObject, NotPlain, canonical, encode, plain, writable
 from placet.facts.errors import StaleApproval, UserError
@@ -106,7 +106,15 @@ def facts_of_word(
         word = msgspec.structs.replace(word, output=_as_model_reads(word.output))
     digest = entry.digest
     if word.arguments is not None:
-        digest = digest_of(path_of(entry.call), entry.agent, entry.tool, entry.fingerprint, word.arguments)
+        of_first_version = is_first_version(entry.digest)
+        digest = digest_of(
+            path_of(entry.call),
+            entry.agent,
+            entry.tool,
+            entry.fingerprint,
+            word.arguments,
+            first_version=of_first_version,
+        )
     at = moment_after(standing, entry.agent, entry.tool, now) if word.always else now
     decision = DecisionMade(
         call=entry.call,

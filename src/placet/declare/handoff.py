@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from placet.declare.context import RunContextWrapper
 from placet.declare.tool import EnabledRule
 from placet.declare.tool_schema import strict_schema
+from placet.declare.tool_values import Validated, WholeType
 from placet.facts.checks import FUNCTION, NAME, RULE, TEXT, TYPE, check, having, optional
 from placet.facts.codec import JsonObject
 from placet.facts.errors import UserError
@@ -59,6 +60,10 @@ class Handoff:
     @property
     def agent_name(self) -> str:
         return str(self.agent.name)
+
+    def validated(self, arguments: JsonObject) -> Validated:
+        """What the callback would get: complete, and in its types. Raises InvalidArguments."""
+        return WholeType(self.input_type)(arguments)
 
     async def is_on(self, ctx: RunContextWrapper[Any], agent: Named) -> bool:
         if isinstance(self.is_enabled, bool):

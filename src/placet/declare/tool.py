@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_origin, overload
 
 import msgspec
 
-from placet.core.json_schema import problems
+from placet.core.json_schema import problems, with_defaults
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.guardrail import ToolInputGuardrail, ToolOutputGuardrail
-from placet.declare.tool_schema import InvalidArguments, function_schema
+from placet.declare.tool_schema import function_schema
+from placet.declare.tool_values import InvalidArguments, Validated
 from placet.facts.checks import FLAG, FUNCTION, NAME, RULE, SECONDS, TEXT, check, optional, sequence_of
-from placet.facts.codec import JsonObject, canonical, parse_arguments
+from placet.facts.codec import Json, JsonObject, canonical, encode, parse_arguments
 from placet.facts.errors import ToolOutputError, ToolTimeoutError, UserError
 
 if TYPE_CHECKING:
@@ -119,15 +120,34 @@ class FunctionTool:
     tool_input_guardrails: Sequence[ToolInputGuardrail] = ()
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = ()
     check_arguments: Callable[[JsonObject], str | None] | None = field(default=None, repr=False)
-    """What is wrong with these arguments, or None. Edits are checked with it before anybody sees them."""
+    """What is wrong with these arguments, or None; without one the schema says it. Edits, and calls of which a rule or
+    a person judges, are checked with it before anybody sees them."""
+    validate_arguments: Callable[[JsonObject], Validated] | None = field(default=None, repr=False, kw_only=True)
+    """Checks the arguments and completes them, in the place of `check_arguments`."""
 
     kind = "function"
 
-    def problem_with(self, arguments: JsonObject) -> str | None:
-        """What is wrong with these arguments, or None: by the tool's own check, or by its schema."""
+    def validated(self, arguments: JsonObject) -> Validated:
+        """The values that the tool would run with: complete, and in the types of its parameters. Raises
+        InvalidArguments."""
+        if self.validate_arguments is not None:
+            return self.validate_arguments(arguments)
+        values = with_defaults(self.params_json_schema, arguments)
         if self.check_arguments is not None:
-            return self.check_arguments(arguments)
-        return "\n".join(problems(self.params_json_schema, arguments)) or None
+            problem = self.check_arguments(values)
+        else:
+            problem = "\n".join(problems(self.params_json_schema, values)) or None
+        if problem is not None:
+            raise InvalidArguments(problem)
+        return Validated(values)
+
+    def problem_with(self, arguments: JsonObject) -> str | None:
+        """What is wrong with these arguments, or None."""
+        try:
+            self.validated(arguments)
+        except InvalidArguments as error:
+            return str(error)
+        return None
 
     def __post_init__(self) -> None:
         if not isinstance(self.needs_approval, bool) and not callable(self.needs_approval):
@@ -163,12 +183,30 @@ class FunctionTool:
     def identity(self) -> str:
         return f"{self.kind}:{self.name}"
 
-    @functools.cached_property
+    @property
     def fingerprint(self) -> str:
-        """A digest of what a call of this tool means: the schema without its prose, and the declared version."""
-        return hashlib.blake2b(
-            canonical([without_prose(self.params_json_schema), self.version]), digest_size=12
-        ).hexdigest()
+        """A digest of what a call of this tool means: the schema without its prose, and the declared version, as they
+        are now."""
+        return self.first_fingerprint
+
+    @property
+    def first_fingerprint(self) -> str:
+        """The same as digests of the first version have it."""
+        return fingerprint_of(self.params_json_schema, self.version)
+
+
+def fingerprint_of(schema: Mapping[str, Any], *more: Json) -> str:
+    """A digest of a schema without its prose, and of what else makes a tool what it is."""
+    try:
+        return _fingerprint(encode([schema, *more]))  # the same declaration has the same text: it is looked at once
+    except TypeError:  # a mapping of somebody's own
+        return _fingerprint(encode([without_prose(schema), *more]))
+
+
+@functools.lru_cache(maxsize=1024)
+def _fingerprint(declared: bytes) -> str:
+    schema, *more = msgspec.json.decode(declared)
+    return hashlib.blake2b(canonical([without_prose(schema), *more]), digest_size=12).hexdigest()
 
 
 Tool: TypeAlias = FunctionTool
@@ -272,23 +310,19 @@ def function_tool(
         )
 
         async def invoke(ctx: ToolContext[Any], text: str) -> object:
-            arguments = parse_arguments(text)
-            if arguments is None:
-                raise InvalidArguments("the arguments are not one JSON object")
-            positional, named = schema.bind(arguments)
+            bound = ctx.take_bound(text)
+            if bound is None:
+                arguments = parse_arguments(text)
+                if arguments is None:
+                    raise InvalidArguments("the arguments are not one JSON object")
+                bound = schema.bind(arguments)
+            positional, named = bound
             if schema.takes_context:
                 positional.insert(0, ctx)
             if schema.is_async:
                 return await function(*positional, **named)
             found = await asyncio.to_thread(_called, function, positional, named)
             return await found if inspect.isawaitable(found) else found
-
-        def check(arguments: JsonObject) -> str | None:
-            try:
-                schema.bind(arguments)
-            except InvalidArguments as error:
-                return str(error)
-            return None
 
         return FunctionTool(
             name=schema.name,
@@ -307,7 +341,7 @@ def function_tool(
             approval_valid_for=approval_valid_for,
             tool_input_guardrails=tool_input_guardrails,
             tool_output_guardrails=tool_output_guardrails,
-            check_arguments=check,
+            validate_arguments=schema.validated,
         )
 
     return make if function is None else make(function)

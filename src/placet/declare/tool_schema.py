@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_args, get_origin, 
 
 import msgspec
 
+from placet.declare.tool_values import Choice, InvalidArguments, Validated, as_json, choose, equal, in_order
+from placet.facts.codec import Json, JsonObject, canonical, same_value
 from placet.facts.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,10 +34,6 @@ _MAX_LOCATION_CHARS = 80
 _MAX_MESSAGE_CHARS = 300
 
 
-class InvalidArguments(ValueError):
-    """The model's arguments do not fit the parameters. The message is for the model: one line per problem."""
-
-
 @dataclass(frozen=True, slots=True)
 class FunctionSchema:
     name: str
@@ -48,7 +46,12 @@ class FunctionSchema:
 
     def bind(self, arguments: Mapping[str, object]) -> tuple[list[object], dict[str, object]]:
         """Validated values as `(args, kwargs)`. Raises `InvalidArguments`."""
-        return self._call_form.bind(arguments)
+        args, kwargs = self._call_form.validated(arguments).bound
+        return args, kwargs
+
+    def validated(self, arguments: Mapping[str, object]) -> Validated:
+        """The values as JSON, and as `bind` gives them. Raises `InvalidArguments`."""
+        return self._call_form.validated(arguments)
 
 
 def function_schema(
@@ -292,7 +295,10 @@ def _schema_generator() -> type[GenerateJsonSchema]:
 
 class _CallForm(msgspec.Struct, frozen=True):
     validate: Callable[[bytes], BaseModel]
+    dump: Callable[..., dict[str, Any]]
     to_json: Callable[[object], bytes]
+    fields: tuple[tuple[str, str], ...]
+    """The model's fields, with the names of their parameters."""
     positional: tuple[str, ...]
     """Fields of the model, as are the next three."""
     var_positional: str | None
@@ -302,8 +308,32 @@ class _CallForm(msgspec.Struct, frozen=True):
     properties: frozenset[str]
     hidden_names: frozenset[str]
 
-    def bind(self, arguments: Mapping[str, object]) -> tuple[list[object], dict[str, object]]:
-        values = self._validated(arguments)
+    def validated(self, arguments: Mapping[str, object]) -> Validated:
+        if not isinstance(arguments, dict):
+            if not isinstance(arguments, Mapping):
+                raise InvalidArguments("arguments: Input should be an object")
+            arguments = dict(arguments)
+        sent = arguments if self.var_keyword is None else self._with_rest_gathered(arguments)
+        model = self._read(sent)
+        bound = self._bound(model.__dict__)  # made now: the function owns these, and what is shown is a copy
+        try:
+            dumped = self.dump(model, mode="json", by_alias=True, round_trip=True, warnings=False)
+            if canonical(dumped) == canonical(sent):  # most models write what was asked for
+                return Validated(arguments, bound)
+        except (TypeError, ValueError):  # a value that JSON does not have
+            pass
+        values, opaque = self._values(sent, model)
+        return Validated(arguments if same_value(arguments, values) else values, bound, opaque)
+
+    def _read(self, sent: Mapping[str, object]) -> BaseModel:
+        try:
+            # Through JSON text, because only there pydantic applies JSON's rules (a strict date may be a string),
+            # and because the function then owns its values: changing them does not change what was recorded.
+            return self.validate(self.to_json(sent))
+        except ValueError as error:
+            raise InvalidArguments(_explained(error, self.var_keyword_name)) from error
+
+    def _bound(self, values: Mapping[str, Any]) -> tuple[list[object], dict[str, object]]:
         args: list[object] = list(map(values.__getitem__, self.positional))
         kwargs = {name: values[field_name] for field_name, name in self.keyword} if self.keyword else {}
         if self.var_positional is not None:
@@ -312,16 +342,40 @@ class _CallForm(msgspec.Struct, frozen=True):
             kwargs.update(values[self.var_keyword])
         return args, kwargs
 
-    def _validated(self, arguments: Mapping[str, object]) -> Mapping[str, Any]:
-        if type(arguments) is not dict and not isinstance(arguments, Mapping):
-            raise InvalidArguments("arguments: Input should be an object")
-        sent = dict(arguments) if self.var_keyword is None else self._with_rest_gathered(arguments)
+    def _values(self, sent: Mapping[str, object], model: BaseModel) -> tuple[JsonObject, tuple[str, ...]]:
+        """Parameter by parameter: as it was written, as validation made it, or, where JSON cannot tell, as written."""
+        values: JsonObject = {}
+        opaque: list[str] = []
+        for field_name, name in self.fields:
+            chosen = self._choice(sent, model, field_name, name)
+            if chosen.is_opaque:
+                opaque.append(name)
+            if name == self.var_keyword_name and isinstance(chosen.value, dict):
+                values.update(chosen.value)
+            elif chosen.value is not msgspec.UNSET:
+                values[name] = chosen.value
+        other_names = [name for name in sent if name not in values and name != self.var_keyword_name]
+        return {**values, **{name: sent[name] for name in other_names}}, (*opaque, *other_names)
+
+    def _choice(self, sent: Mapping[str, object], model: BaseModel, field_name: str, name: str) -> Choice:
+        value = model.__dict__[field_name]
+
+        def comes_back(dumped: Json) -> bool:
+            try:
+                again = self.validate(self.to_json({**sent, name: dumped}))
+            except Exception:  # noqa: BLE001  # whatever a validator raises: it does not take its own result
+                return False
+            return equal(again.__dict__[field_name], value)
+
+        return choose(name, sent.get(name, msgspec.UNSET), self._dumped(model, field_name, value), comes_back)
+
+    def _dumped(self, model: BaseModel, field_name: str, value: object) -> Json | msgspec.UnsetType:
         try:
-            # Through JSON text, because only there pydantic applies JSON's rules (a strict date may be a string),
-            # and because the function then owns its values: changing them does not change what was recorded.
-            return self.validate(self.to_json(sent)).__dict__
-        except ValueError as error:
-            raise InvalidArguments(_explained(error, self.var_keyword_name)) from error
+            found = self.dump(model, mode="json", by_alias=True, round_trip=True, warnings=False, include={field_name})
+            (dumped,) = found.values()
+            return as_json(in_order(value, dumped))
+        except (TypeError, ValueError):  # it is left out, or JSON does not have it
+            return msgspec.UNSET
 
     def _with_rest_gathered(self, arguments: Mapping[str, object]) -> dict[str, object]:
         refused = self.hidden_names & arguments.keys()
@@ -348,7 +402,9 @@ def _call_form_of(
     var_keyword = next(iter(fields[inspect.Parameter.VAR_KEYWORD]), (None, ""))
     return _CallForm(
         validate=model.__pydantic_validator__.validate_json,
+        dump=model.__pydantic_serializer__.to_python,
         to_json=to_json,
+        fields=tuple((f"p{i}", _sent_name(model, i, parameter.name)) for i, parameter in enumerate(parameters)),
         positional=tuple(field_name for field_name, _ in by_position),
         var_positional=var_positional[0],
         keyword=tuple(fields[inspect.Parameter.KEYWORD_ONLY]),
@@ -357,6 +413,12 @@ def _call_form_of(
         properties=properties,
         hidden_names=hidden_names,
     )
+
+
+def _sent_name(model: type[BaseModel], place: int, name: str) -> str:
+    """The name under which a model sends the parameter: its own, unless the author gave it another."""
+    alias = model.model_fields[f"p{place}"].validation_alias
+    return alias if isinstance(alias, str) else name
 
 
 _UNKNOWN = "Unknown argument"

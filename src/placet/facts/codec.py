@@ -18,8 +18,26 @@ Json: TypeAlias = object
 """A value made of None, bool, int, float, str, list and dict with str keys."""
 JsonObject: TypeAlias = dict[str, object]
 
-_encoder = msgspec.json.Encoder()
-_canonical_encoder = msgspec.json.Encoder(order="sorted")
+
+def _exact(value: object) -> object:
+    """What somebody's own kind of text or number is to JSON. Called for types that the encoder does not know."""
+    found = exact(value)
+    if found is value:
+        raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
+    return found
+
+
+def exact(value: object) -> object:
+    """A value of somebody's own kind of text or number (markup, an enum, a number of an array) as the plain one."""
+    if isinstance(value, str):
+        return str.__str__(value)  # not str(value): an enum, or markup, may say something else of itself
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int.__int__(value)
+    return float.__float__(value) if isinstance(value, float) else value
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_exact)
+_canonical_encoder = msgspec.json.Encoder(enc_hook=_exact, order="sorted")
 encode = _encoder.encode
 canonical = _canonical_encoder.encode
 """One text for one value: keys sorted, no spaces. Digests are taken of this."""
@@ -53,8 +71,8 @@ def _plain(value: object, where: str, depth: int) -> Json:
         raise NotPlain(f"{where[:80]}… is nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, str):
         return _plain_text(value, where)
-    if kind is int or kind is float:
-        return _plain_number(value, where)  # type: ignore[arg-type]  # narrowed by kind
+    if isinstance(value, int | float):
+        return _plain_number(value, where)
     if isinstance(value, dict):
         return _plain_object(value, where, depth)
     if isinstance(value, list):
@@ -91,7 +109,7 @@ def _plain_number(value: float, where: str) -> Json:
             raise NotPlain(f"{where} is an integer of more than 64 bits, which many JSON readers would change")
     elif not math.isfinite(value):
         raise NotPlain(f"{where} is {value}, which JSON cannot hold")
-    return value
+    return value if type(value) is int or type(value) is float else exact(value)
 
 
 def _plain_text(value: str, where: str) -> str:
@@ -99,7 +117,7 @@ def _plain_text(value: str, where: str) -> str:
         value.encode()
     except UnicodeEncodeError as error:
         raise NotPlain(f"{where} holds text that is not valid Unicode (a lone surrogate)") from error
-    return str(value)
+    return str.__str__(value)
 
 
 def size_of(text: str) -> int:
@@ -108,8 +126,28 @@ def size_of(text: str) -> int:
 
 
 def writable(text: str) -> str:
-    """The text, with what no log can hold (halves of surrogate pairs, from odd file names) made question marks."""
+    """The text as a plain str, with what no log can hold (halves of surrogate pairs, from odd file names) made question
+    marks."""
+    if type(text) is not str:
+        text = str.__str__(text)
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def plain_str(text: str) -> str:
+    """The text as a plain str, whatever subclass of it was given."""
+    return text if type(text) is str else str.__str__(text)
+
+
+def same_value(written: Json, found: Json) -> bool:
+    """Whether two JSON values say the same: as Python has it, but that true is not 1, and that where an integer was
+    written, a float of the same value says nothing else."""
+    if isinstance(written, bool) or isinstance(found, bool):
+        return written is found
+    if isinstance(written, dict) and isinstance(found, dict):
+        return written.keys() == found.keys() and all(same_value(written[name], found[name]) for name in written)
+    if isinstance(written, list) and isinstance(found, list):
+        return len(written) == len(found) and all(map(same_value, written, found))
+    return written == found and not (isinstance(written, float) and isinstance(found, int))
 
 
 def plain_item(item: object, where: str = "item") -> JsonObject:

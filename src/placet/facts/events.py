@@ -153,6 +153,17 @@ class ResponseUnusable(Fact, frozen=True, tag="nonsense"):
     request_id: str | None = None
 
 
+class ArgumentsValidated(Fact, frozen=True, tag="values"):
+    """Validation filled in or changed something in the arguments of a call: from here on these count, for rules, cards,
+    digests and the tool's function alike. The history keeps what the model wrote.
+
+    A fact of its own, because it restricts: code that does not know it cannot go on with the run.
+    """
+
+    call: str
+    values: JsonObject
+
+
 class CallsAllowed(Fact, frozen=True, tag="allow"):
     calls: list[str]
 
@@ -514,6 +525,7 @@ PlainFact: TypeAlias = (
     | RequestSettled
     | ResponseReceived
     | ResponseUnusable
+    | ArgumentsValidated
     | CallsAllowed
     | CallsDeferred
     | CallHeld

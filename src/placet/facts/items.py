@@ -158,6 +158,8 @@ class ToolApprovalItem(_ItemBase):
     agent_path: str = field(default="", kw_only=True)
     why: str | None = field(default=None, kw_only=True)
     """Why a person is asked, where it is not simply the tool's rule."""
+    proposed_arguments: str | None = field(default=None, kw_only=True)
+    """What the model wrote, where validation filled in or changed something; else None."""
     questions: dict[str, JsonObject] | None = field(default=None, kw_only=True)
     """Of an elicitation: what the running call wants to know, by key. `respond` answers."""
     type: ClassVar[str] = "tool_approval_item"
@@ -172,7 +174,7 @@ class ToolApprovalItem(_ItemBase):
 
     @property
     def arguments(self) -> str | None:
-        """The arguments as the model wrote them: a JSON text."""
+        """The arguments that would run: a JSON text. As the model wrote them, where validation left them alone."""
         return _text_field(self.raw_item, "arguments")
 
     @property

@@ -14,7 +14,8 @@ from placet.core.json_schema import problems
 from placet.declare.agent import Agent, MCPConfig
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.tool import ApprovalRule, Recovery, Tool, default_tool_error_function
-from placet.declare.tool_schema import InvalidArguments, strict_schema
+from placet.declare.tool_schema import strict_schema
+from placet.declare.tool_values import InvalidArguments
 from placet.facts.addresses import without_credentials
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import ToolsetUnavailable, UserError

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from placet.declare.tool import FunctionTool, escaped, without_prose
-from placet.facts.codec import JsonObject, canonical
+from placet.declare.tool import FunctionTool, escaped, fingerprint_of
+from placet.facts.codec import JsonObject
 
 
 @dataclass(eq=False)
@@ -27,12 +25,11 @@ class MCPTool(FunctionTool):
     def identity(self) -> str:
         return f"mcp:{escaped(self.server_name)}:{escaped(self.tool_name)}"
 
-    @functools.cached_property
-    def fingerprint(self) -> str:
+    @property
+    def first_fingerprint(self) -> str:
         """The schema without its prose, the declared version, and what the server says of the tool's nature: one that
         was harmless when it was approved, and is not any more, is another tool."""
-        shape = [without_prose(self.params_json_schema), self.version, dict(self.hints)]
-        return hashlib.blake2b(canonical(shape), digest_size=12).hexdigest()
+        return fingerprint_of(self.params_json_schema, self.version, dict(self.hints))
 
 
 def as_parameters(schema: Mapping[str, Any]) -> JsonObject:

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from placet.core.gate import is_first_version
 from placet.core.plan import HOSTED_MCP
 from placet.core.state import Call
 from placet.core.table import CONCLUDABLE, Status
 from placet.declare.agent import AgentTool
 from placet.declare.context import ToolContext
-from placet.declare.decisions import canonical_text
 from placet.declare.guardrail import GuardrailFunctionOutput, GuardrailResult
 from placet.declare.run_config import ToolErrorFormatterArgs
 from placet.declare.tool import (
@@ -21,24 +21,20 @@ from placet.declare.tool import (
     Happened,
     NeedsInput,
     Tool,
-    default_tool_error_function,
-    text_of_error,
 )
-from placet.declare.tool_schema import InvalidArguments
+from placet.declare.tool_values import InvalidArguments
 from placet.facts.codec import Json, JsonObject, encode, parse_arguments, writable
 from placet.facts.errors import (
     GuardrailTripped,
     MaxTurnsExceeded,
     ModelBehaviorError,
-    PlacetError,
-    ToolError,
     ToolOutcomeUnknown,
     ToolOutputError,
     ToolOutputGuardrailTripwireTriggered,
     ToolTimeoutError,
     UserError,
 )
-from placet.facts.events import CallEnded, CallInDoubt, CallsStarted, InputAsked, Outcome
+from placet.facts.events import CallEnded, CallInDoubt, CallsStarted, DecisionMade, InputAsked, Outcome
 from placet.ports import Hold
 from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.gating import digest_now, digest_of_asking, hold, judge_again
@@ -47,12 +43,17 @@ from placet.runtime.handing_over import hand_over
 from placet.runtime.holding import hold_on
 from placet.runtime.journal import Overtaken
 from placet.runtime.nested import run_nested
-from placet.runtime.output import as_answer, as_tool_output
+from placet.runtime.output import as_answer, as_tool_output, failure_text
+from placet.runtime.validating import ready_job, settle_values, still_means_the_same
 
 _NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelBehaviorError, ToolOutputError)
 """What ends a nested run for good: the model that called it reads so."""
 NOT_APPROVED = "Tool execution was not approved."
 CHANGED = "what was approved is not what would run now: the tool or its arguments changed in between"
+EDIT_CHANGED = (
+    "a reviewer's arguments were given where the tool's code is not, and validation would fill in or change something: "
+    "edit them again where it can be seen"
+)
 PROVIDER_MAY_CALL = "Approved: the model's provider may call the tool."
 CHANGED_WHILE_ASKING = "its tool changed while what it asked was answered: it cannot go on with the answer"
 MAX_ATTEMPTS = 3
@@ -189,27 +190,40 @@ def _job(frame: Frame, call: Call) -> Job | None:
         return None
     decision = call.decision
     if call.status is Status.ALLOWED or decision is None or call.status is Status.STARTED:
-        return _as_it_runs(call, tool)
+        return ready_job(frame, call, tool)
     if call.status is Status.SUPPLIED:
-        digest = digest_of_asking(frame.run, call, tool, call.questions or {})
+        digest = digest_of_asking(frame.run, call, tool, call.questions or {}, like=decision.digest)
         if digest == decision.digest:
-            return _as_it_runs(call, tool)
+            return ready_job(frame, call, tool)
         frame.note(in_doubt(frame, _as_it_runs(call, tool), CHANGED_WHILE_ASKING))
         return None
-    digest = digest_now(frame.run, call, tool)
     is_late = tool.approval_valid_for is not None and frame.journal.now() > decision.at + tool.approval_valid_for
-    if digest != decision.digest or is_late:
-        why = "the approval was not used in time" if is_late else CHANGED
+    why = "the approval was not used in time" if is_late else _what_changed(frame, call, tool, decision)
+    if why is not None:
         if call.status is Status.CLEARED:
-            frame.note(CallInDoubt(call.id, digest, tool.identity, tool.fingerprint, why))
+            frame.note(in_doubt(frame, _as_it_runs(call, tool), why))
         else:
+            settle_values(frame, call, tool)
             frame.note(hold(frame, call, tool, why))
         return None
-    return _as_it_runs(call, tool)
+    return ready_job(frame, call, tool)
+
+
+def _what_changed(frame: Frame, call: Call, tool: Tool, decision: DecisionMade) -> str | None:
+    """Why what would run now is not what was approved; None if it is."""
+    if digest_now(frame.run, call, tool, like=decision.digest) != decision.digest:
+        return CHANGED
+    if is_first_version(decision.digest):
+        if call.edited is None:
+            settle_values(frame, call, tool)  # approved as the model wrote it: validation has its say as it had then
+        return None
+    if still_means_the_same(frame, call, tool):
+        return None
+    return CHANGED if call.edited is None else EDIT_CHANGED
 
 
 def _as_it_runs(call: Call, tool: Tool) -> Job:
-    return Job(call, tool, call.arguments if call.edited is None else canonical_text(call.edited))
+    return Job(call, tool, call.effective_text)
 
 
 async def _work(frame: Frame, job: Job) -> None:
@@ -283,7 +297,7 @@ async def _run_body(frame: Frame, job: Job) -> None:
         if isinstance(job.tool, AgentTool) and not isinstance(error, _NESTED_FAILURES):
             raise  # a provider or a store that failed inside: the nested run can be gone on with, so it is not given up
         outcome = "failed"
-        output, failure = await _failure_text(job, ctx, error)
+        output, failure = await failure_text(job, ctx, error)
     frame.note(CallEnded(job.call.id, outcome, _with_edit_note(job, output)))
     if failure is not None:
         raise failure
@@ -360,24 +374,6 @@ async def _invoke(job: Job, ctx: ToolContext[Any]) -> object:
         ) from error
 
 
-async def _failure_text(job: Job, ctx: ToolContext[Any], error: Exception) -> tuple[str, BaseException | None]:
-    """What the model reads of a failed body, and the error that ends the drive, if the tool wants that."""
-    describe = job.tool.failure_error_function
-    failure: Exception
-    if describe is not None:
-        try:
-            return writable(str(await awaited(describe(ctx, error)))), None
-        except Exception as second:  # noqa: BLE001  # recorded first, raised then
-            failure = ToolError(f"The failure_error_function of tool '{job.tool.name}' raised {type(second).__name__}.")
-            failure.__cause__ = second
-            return writable(default_tool_error_function(ctx, error)), failure
-    failure = error
-    if not isinstance(error, PlacetError):
-        failure = ToolError(f"Error running tool '{job.tool.name}': {text_of_error(error)}")
-        failure.__cause__ = error
-    return writable(default_tool_error_function(ctx, error)), failure
-
-
 def _with_edit_note(job: Job, output: Json) -> Json:
     """After an edit the output begins with one line that says so: the model should not think that its own call ran."""
     if job.call.edited is None:
@@ -452,7 +448,7 @@ async def recover_calls(frame: Frame, calls: list[Call]) -> None:
         elif tool.recovery == "ask":
             frame.note(in_doubt(frame, job, "its worker is gone, and nobody knows whether it happened"))
         else:
-            await _reconcile(frame, job, call.edited or parse_arguments(call.arguments) or {})
+            await _reconcile(frame, job, parse_arguments(job.arguments) or {})
 
 
 async def _reconcile(frame: Frame, job: Job, arguments: JsonObject) -> None:
@@ -483,6 +479,8 @@ def _as_found(frame: Frame, job: Job, value: object) -> CallEnded:
 
 
 def in_doubt(frame: Frame, job: Job, why: str) -> CallInDoubt:
+    if job.call.values is None and job.call.edited is None:  # of a log of the first version: shown as it would run
+        settle_values(frame, job.call, job.tool)
     return CallInDoubt(
         job.call.id, digest_now(frame.run, job.call, job.tool), job.tool.identity, job.tool.fingerprint, why
     )

@@ -18,6 +18,7 @@ from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.lifecycle import AsRunHooks, RunHooks
 from placet.declare.run_config import RunConfig
 from placet.declare.tool import Tool
+from placet.declare.tool_values import Validated
 from placet.facts.errors import UserError
 from placet.facts.events import PlainFact
 from placet.facts.ids import call_id
@@ -37,6 +38,8 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     call: Call
     tool: Tool
     arguments: str
+    bound: Any = None  # Any: what the tool's own function takes
+    """What validation made of the arguments, if it was done in this drive."""
 
 
 async def awaited(value: V | Awaitable[V]) -> V:
@@ -74,6 +77,7 @@ class Frame:
         "news",
         "path",
         "queue",
+        "ready",
         "resend",
         "run",
         "run_id",
@@ -122,6 +126,8 @@ class Frame:
         self.watch: Watch | None = None
         self.judged: set[str] = set()
         """Calls that the rules of this drive let pass."""
+        self.ready: dict[str, Validated] = {}
+        """Calls whose arguments were validated in this drive, and that have not begun."""
         self.set_aside: set[str] = set()
         """Calls that an operator holds back."""
         self.tasks: set[asyncio.Task[None]] = set()
@@ -220,4 +226,5 @@ def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
     ctx.attempt = call.attempts or 1
     ctx.agent = frame.agent
     ctx.answers, ctx.asked_state = call.answers, call.asked_state
+    ctx._bound = None if job.bound is None else (job.arguments, job.bound)
     return ctx

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from placet.core.approvals import Entry, name_of
-from placet.core.deciding import facts_to_append, same_arguments
-from placet.core.gate import Ask, Free, digest_of, digest_of_questions, judge_answer, newest_first, newest_grant
+from placet.core.deciding import facts_to_append, is_about
+from placet.core.gate import (
+    Ask,
+    Free,
+    Unfit,
+    Verdict,
+    digest_of,
+    digest_of_questions,
+    is_first_version,
+    judge_answer,
+    newest_first,
+    newest_grant,
+)
 from placet.core.plan import HOSTED_MCP
 from placet.core.state import Call, RunFold
 from placet.core.table import Status
@@ -36,7 +47,9 @@ from placet.facts.events import (
 from placet.runtime.deciding_in_code import decide_in_code
 from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.guarding import judge_call
-from placet.runtime.handing_over import ONLY_ONE
+from placet.runtime.handing_over import ONLY_ONE, settle_handoff
+from placet.runtime.output import failure_text
+from placet.runtime.validating import opaque_in, validate_calls
 
 
 async def gate_calls(frame: Frame, calls: list[Call]) -> None:
@@ -47,11 +60,13 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     if frame.agent.mcp_servers or any(map(_is_switched, tools)):
         enabled = {tool.name: tool for tool in await frame.enabled_tools()}
         tools = [enabled.get(call.name) if call.server is None else frame.tool_of(call) for call in calls]
+    invalid = validate_calls(frame, calls, tools)
     if any(map(_asks_code, tools)):
         await frame.journal.commit()  # rules are user code: the response is safe before they are asked
-        verdicts = await asyncio.gather(*(_judge(frame, call, tool) for call, tool in zip(calls, tools, strict=True)))
+        judging = (_judge(frame, call, tool, invalid) for call, tool in zip(calls, tools, strict=True))
+        verdicts = await asyncio.gather(*judging)
     else:
-        verdicts = [_judge_plainly(frame, call, tool) for call, tool in zip(calls, tools, strict=True)]
+        verdicts = [_judge_plainly(frame, call, tool, invalid) for call, tool in zip(calls, tools, strict=True)]
     if any(map(_has_rules, tools)):
         verdicts = [await _by_rules(frame, *each) for each in zip(calls, tools, verdicts, strict=True)]
     allowed = [call.id for call, verdict in zip(calls, verdicts, strict=True) if type(verdict) is Free]
@@ -67,6 +82,8 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
             frame.note(hold(frame, call, tool, verdict.why))
         elif isinstance(verdict, str):
             frame.note(CallEnded(call.id, "denied", verdict))
+    if invalid:
+        await _answer_invalid(frame, calls, tools, invalid)
     if held:
         _apply_words_by_hand(frame, held)
         await decide_by_grants(frame)
@@ -81,24 +98,43 @@ async def judge_again(frame: Frame, calls: list[Call]) -> list[Call]:
     await frame.look_for_tools()
     for call in calls:
         tool = frame.tool_of(call)
-        verdict = await _judge(frame, call, tool)
+        invalid = validate_calls(frame, [call], [tool])
+        verdict = await _judge(frame, call, tool, invalid)
         if isinstance(verdict, Free) or tool is None:
             frame.judged.add(call.id)
             fresh.append(call)
         elif isinstance(verdict, Ask):
             frame.note(hold(frame, call, tool, verdict.why))
-        else:
+        elif isinstance(verdict, str):
             frame.note(CallEnded(call.id, "denied", verdict))
+        else:
+            await _answer_invalid(frame, [call], [tool], invalid)
     if len(fresh) < len(calls):
         await decide_by_grants(frame)
     return fresh
 
 
-async def _by_rules(frame: Frame, call: Call, tool: Tool | None, verdict: Free | Ask | str) -> Free | Ask | str:
+async def _answer_invalid(
+    frame: Frame, calls: Sequence[Call], tools: Sequence[Tool | None], invalid: Mapping[str, Exception]
+) -> None:
+    """Arguments that do not fit are answered to the model that wrote them: neither a rule nor a person judges them."""
+    for call, tool in zip(calls, tools, strict=True):
+        if tool is None or call.id not in invalid or call.status not in (Status.PROPOSED, Status.ALLOWED):
+            continue
+        if call.id in frame.judged:
+            continue  # nobody has to be asked: the call fails where it would run
+        job = Job(call, tool, call.effective_text)
+        text, failure = await failure_text(job, tool_context(frame, job), invalid[call.id])
+        frame.note(CallEnded(call.id, "denied", text))
+        if failure is not None:
+            frame.failures += (failure,)
+
+
+async def _by_rules(frame: Frame, call: Call, tool: Tool | None, verdict: Verdict) -> Verdict:
     """Before a person is asked, the tool's input guardrails are: what they deny needs nobody's attention."""
     if tool is None or not isinstance(verdict, Ask) or not tool.tool_input_guardrails:
         return verdict
-    job = Job(call, tool, call.arguments)
+    job = Job(call, tool, call.effective_text)
     message = await judge_call(frame, job, tool_context(frame, job))
     return verdict if message is None else message
 
@@ -113,13 +149,14 @@ async def _set_handoffs_aside(frame: Frame, calls: list[Call]) -> list[Call]:
         and await found.is_on(frame.context, frame.agent)
     ]
     if asked:
+        settle_handoff(frame, asked[0])
         frame.note(CallsDeferred([asked[0].id]))
         for call in asked[1:]:
             frame.note(CallEnded(call.id, "denied", ONLY_ONE))
     return [call for call in calls if call not in asked]
 
 
-def _judge_plainly(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | str:
+def _judge_plainly(frame: Frame, call: Call, tool: Tool | None, invalid: Mapping[str, Exception]) -> Verdict:
     """The verdict where no predicate has to be asked; a text is a denial that the model reads."""
     if tool is None:
         message = f"Tool '{call.name}' not found."
@@ -130,7 +167,8 @@ def _judge_plainly(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | 
         return message
     if call.server is not None:
         return _too_large(frame, call) or Ask(f"the model's provider would call it on the MCP server '{call.server}'")
-    return _too_large(frame, call) or judge_answer(tool.needs_approval)
+    verdict = _too_large(frame, call) or judge_answer(tool.needs_approval)
+    return Unfit() if type(verdict) is Ask and call.id in invalid else verdict
 
 
 def _asks_code(tool: Tool | None) -> bool:
@@ -156,31 +194,36 @@ def _too_large(frame: Frame, call: Call) -> str | None:
     return None
 
 
-async def _judge(frame: Frame, call: Call, tool: Tool | None) -> Free | Ask | str:
+async def _judge(frame: Frame, call: Call, tool: Tool | None, invalid: Mapping[str, Exception]) -> Verdict:
     if isinstance(tool, HostedMCPCallable) and tool.decide is not None:
         return _too_large(frame, call) or await _judge_hosted(frame, call, tool.decide)
     if tool is None or isinstance(tool.needs_approval, bool):
-        return _judge_plainly(frame, call, tool)
+        return _judge_plainly(frame, call, tool, invalid)
     denial = _too_large(frame, call)
     if denial is not None:
         return denial
-    arguments = parse_arguments(call.arguments)
+    if call.id in invalid:
+        return Unfit()
+    arguments = parse_arguments(call.effective_text)  # a copy of its own: a rule may change what it is given
     if arguments is None:
         return Ask("its arguments are not one JSON object, so its rule could not judge them")
+    opaque = opaque_in(frame, call)
+    if opaque:
+        return Ask(f"validation makes something of {', '.join(opaque)} that JSON cannot show, so its rule cannot judge")
     rule = tool.needs_approval
 
-    async def judged() -> Free | Ask | str:
+    async def judged() -> Verdict:
         return judge_answer(await awaited(rule(frame.context, arguments, call.label or call.id)))
 
     return await _or_ask(judged())
 
 
-async def _judge_hosted(frame: Frame, call: Call, decide: MCPToolApprovalFunction) -> Free | Ask | str:
+async def _judge_hosted(frame: Frame, call: Call, decide: MCPToolApprovalFunction) -> Verdict:
     """What the callback of a hosted MCP server says: yes, no with a reason, or nothing clear, which asks a person."""
     assert call.server is not None
     request = MCPApprovalRequest(call.label, call.server, call.name, call.arguments)
 
-    async def judged() -> Free | Ask | str:
+    async def judged() -> Verdict:
         answer: object = await awaited(decide(MCPToolApprovalRequest(frame.context, request)))
         approve = answer.get("approve") if isinstance(answer, dict) else None
         if approve is True:
@@ -196,7 +239,7 @@ async def _judge_hosted(frame: Frame, call: Call, decide: MCPToolApprovalFunctio
 DENIED_BY_CODE = "The call was not approved."
 
 
-async def _or_ask(judging: Coroutine[Any, Any, Free | Ask | str]) -> Free | Ask | str:
+async def _or_ask(judging: Coroutine[Any, Any, Verdict]) -> Verdict:
     """What the user's rule says; one that fails asks a person."""
     try:
         return await judging
@@ -215,18 +258,35 @@ def hold(frame: Frame, call: Call, tool: Tool, why: str | None) -> CallHeld:
     return CallHeld(call.id, digest, tool.identity, tool.fingerprint, why, until, tool.at_deadline if until else None)
 
 
-def digest_now(run: RunFold, call: Call, tool: Tool, *, as_asked: bool = False) -> str:
-    """The digest of what would run now: today's tool, the arguments in the log (or in the edit, unless `as_asked`)."""
-    arguments = call.edited if call.edited is not None and not as_asked else parse_arguments(call.arguments)
-    shown = call.arguments if arguments is None else arguments
-    return digest_of(run.path, run.response_agent, tool.identity, tool.fingerprint, shown)
+def digest_now(run: RunFold, call: Call, tool: Tool, *, as_asked: bool = False, like: str | None = None) -> str:
+    """The digest of what would run now: today's tool, the arguments in the log (or in the edit, unless `as_asked`), in
+    the version of `like`."""
+    is_old = like is not None and is_first_version(like)
+    fingerprint = tool.first_fingerprint if is_old else tool.fingerprint
+    shown = _shown(call, as_asked=as_asked, as_written=is_old)
+    return digest_of(run.path, run.response_agent, tool.identity, fingerprint, shown, first_version=is_old)
 
 
-def digest_of_asking(run: RunFold, call: Call, tool: Tool, questions: dict[str, JsonObject]) -> str:
+def digest_of_asking(
+    run: RunFold, call: Call, tool: Tool, questions: dict[str, JsonObject], *, like: str | None = None
+) -> str:
     """The digest of what a person answers when the body of a call asks for input, with today's tool."""
-    arguments = call.edited if call.edited is not None else parse_arguments(call.arguments)
-    shown = call.arguments if arguments is None else arguments
-    return digest_of_questions(run.path, run.response_agent, tool.identity, tool.fingerprint, shown, questions)
+    is_old = like is not None and is_first_version(like)
+    fingerprint = tool.first_fingerprint if is_old else tool.fingerprint
+    shown = _shown(call, as_written=is_old)
+    return digest_of_questions(
+        run.path, run.response_agent, tool.identity, fingerprint, shown, questions, first_version=is_old
+    )
+
+
+def _shown(call: Call, *, as_asked: bool = False, as_written: bool = False) -> JsonObject | str:
+    """What a person saw of the arguments: the edit, or the values, or (as the first version had it) the model's own."""
+    if call.edited is not None and not as_asked:
+        return call.edited
+    if call.values is not None and not as_written:
+        return call.values
+    arguments = parse_arguments(call.arguments)
+    return call.arguments if arguments is None else arguments
 
 
 async def decide_by_grants(frame: Frame) -> None:
@@ -247,7 +307,7 @@ async def decide_by_grants(frame: Frame) -> None:
 async def _decide_by_grant(frame: Frame, run: RunFold, call: Call, standing: list[GrantMade]) -> None:
     entry, ledger, now = frame.run.ledger.entry(call.id), frame.run.ledger, frame.journal.now()
     assert entry is not None, "a held call is in the ledger"
-    arguments = parse_arguments(call.arguments)
+    arguments = call.effective
     foreign = [grant for grant in standing if not ledger.has_had(grant.id)]
     candidates = newest_first([*foreign, *ledger.grants()])
     while candidates:
@@ -317,7 +377,8 @@ def _apply_words_by_hand(frame: Frame, held: list[Call]) -> None:
         return
     for call in held:
         word = frame.by_hand.word_by_hand(label_key(call.name, call.label))
-        if word is not None and same_arguments(word[0].arguments, call.arguments):
+        entry = frame.run.ledger.entry(call.id)
+        if word is not None and entry is not None and is_about(word[0].arguments, entry):
             frame.note(msgspec.structs.replace(word[1], call=call.id, request=call.request, digest=call.digest))
     known = {grant.id for grant in frame.run.ledger.grants()}
     for grant in frame.by_hand.grants_by_hand():

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from placet.core.fold import output_item
 from placet.core.plan import APPROVAL_REQUEST, APPROVAL_RESPONSE
 from placet.core.state import Call
 from placet.declare.handoff import Handoff, HandoffInputData, HandoffInputFilter
-from placet.facts.codec import Json, JsonObject, encode
+from placet.declare.tool_values import InvalidArguments
+from placet.facts.codec import Json, JsonObject, encode, same_value
 from placet.facts.errors import UserError
-from placet.facts.events import AgentChanged, CallEnded, CallsStarted, HistoryRewritten
+from placet.facts.events import AgentChanged, ArgumentsValidated, CallEnded, CallsStarted, HistoryRewritten
 from placet.runtime.frame import Frame, awaited
 from placet.states.run_state import as_input
 
@@ -54,15 +54,29 @@ async def _tell(frame: Frame, found: Handoff, call: Call) -> str | None:
     if found.input_type is None:
         await awaited(found.on_handoff(frame.context))
         return None
-    import pydantic
-
+    arguments = call.effective
     try:
-        data: Any = pydantic.TypeAdapter(found.input_type).validate_json(call.arguments or "{}")
-    except pydantic.ValidationError as error:
-        lines = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False)]
-        return "The handoff did not take place, because its input is invalid:\n" + "\n".join(lines)
+        if arguments is None:
+            raise InvalidArguments("they are not one JSON object")
+        data = found.validated(arguments).bound
+    except InvalidArguments as error:
+        return f"The handoff did not take place, because its input is invalid:\n{error}"
     await awaited(found.on_handoff(frame.context, data))
     return None
+
+
+def settle_handoff(frame: Frame, call: Call) -> None:
+    """Store what validation makes of a handoff's input, when it is proposed. Input that does not fit is answered when
+    the handoff would take place."""
+    found, arguments = frame.agent.handoff_named(call.name), call.effective
+    if found is None or found.input_type is None or arguments is None:
+        return
+    try:
+        values = found.validated(arguments).values
+    except Exception:  # noqa: BLE001  # a validator of the user's may raise anything: it does so again
+        return
+    if not same_value(arguments, values):
+        frame.note(ArgumentsValidated(call.id, values))
 
 
 async def _filtered(frame: Frame, chosen: HandoffInputFilter, call: Call, output: str) -> HistoryRewritten:

@@ -9,7 +9,7 @@ from typing import Any
 
 from placet.declare.agent import AgentTool
 from placet.declare.context import RunContextWrapper
-from placet.declare.tool_schema import InvalidArguments
+from placet.declare.tool_values import InvalidArguments
 from placet.facts.codec import Json, JsonObject, encode, parse_arguments
 from placet.facts.errors import UserError
 from placet.facts.events import RunStarted
@@ -46,15 +46,11 @@ def _begin(frame: Frame, job: Job, tool: AgentTool) -> None:
             "(RunConfig.max_nesting). Do agents call each other in a circle?"
         )
     arguments = parse_arguments(job.arguments)
-    problem = "they are not one JSON object" if arguments is None else _problem_with(tool, arguments)
-    if arguments is None or problem is not None:
-        raise InvalidArguments(problem)
+    if arguments is None:
+        raise InvalidArguments("they are not one JSON object")
+    arguments = tool.validated(arguments).values
     address = frame.graph.behind_tool(frame.run.response_agent, tool)
     frame.journal.note(job.call.id, RunStarted(address, _input_of(tool, arguments), tool.max_turns))
-
-
-def _problem_with(tool: AgentTool, arguments: JsonObject) -> str | None:
-    return tool.check_arguments(arguments) if tool.check_arguments is not None else None
 
 
 def _input_of(tool: AgentTool, arguments: JsonObject) -> str | list[JsonObject]:

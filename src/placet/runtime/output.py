@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from placet.facts.codec import Json, encode
-from placet.facts.errors import ToolOutputError
+from placet.declare.context import ToolContext
+from placet.declare.tool import default_tool_error_function, text_of_error
+from placet.facts.codec import Json, encode, writable
+from placet.facts.errors import PlacetError, ToolError, ToolOutputError
+from placet.runtime.frame import Job, awaited
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -27,6 +30,24 @@ def as_tool_output(tool_name: str, value: object, limit: int) -> Json:
     if size > limit:
         raise ToolOutputError(f"Tool '{tool_name}' ran, and its output is larger than the limit of {limit} bytes.")
     return output
+
+
+async def failure_text(job: Job, ctx: ToolContext[Any], error: Exception) -> tuple[str, BaseException | None]:
+    """What the model reads of a failed call, and the error that ends the drive, if the tool wants that."""
+    describe = job.tool.failure_error_function
+    failure: Exception
+    if describe is not None:
+        try:
+            return writable(str(await awaited(describe(ctx, error)))), None
+        except Exception as second:  # noqa: BLE001  # recorded first, raised then
+            failure = ToolError(f"The failure_error_function of tool '{job.tool.name}' raised {type(second).__name__}.")
+            failure.__cause__ = second
+            return writable(default_tool_error_function(ctx, error)), failure
+    failure = error
+    if not isinstance(error, PlacetError):
+        failure = ToolError(f"Error running tool '{job.tool.name}': {text_of_error(error)}")
+        failure.__cause__ = error
+    return writable(default_tool_error_function(ctx, error)), failure
 
 
 def as_answer(value: Json) -> Json:

@@ -31,7 +31,8 @@ from placet.declare.decisions import (
     stage_word,
 )
 from placet.declare.run_config import DEFAULT_MAX_TURNS
-from placet.facts.codec import JsonObject, NotPlain, encode, plain_item, writable
+from placet.declare.tool_values import InvalidArguments
+from placet.facts.codec import JsonObject, NotPlain, plain_item, writable
 from placet.facts.errors import RunFinished, UserError
 from placet.facts.events import DecisionMade, Delivery, GrantMade, InputAdded, RunForked, RunStarted
 from placet.facts.ids import call_id, mint, path_of, request_id
@@ -172,10 +173,12 @@ class RunState(Generic[T]):
         refuse_if_hosted(entry, "edit")
         tool = self._graph.at(entry.agent).tool_known_as(entry.name, entry.tool)
         edited = plain_object(arguments, f"The edited arguments of '{entry.name}'")
-        problem = tool.problem_with(edited) if tool is not None else None
-        if problem is not None:
-            raise UserError(f"The edited arguments do not fit tool '{entry.name}':\n{problem}")
-        return edited
+        if tool is None:
+            return edited
+        try:
+            return tool.validated(edited).values
+        except InvalidArguments as error:
+            raise UserError(f"The edited arguments do not fit tool '{entry.name}':\n{error}") from error
 
     def add_input(self, given: str | Sequence[object]) -> None:
         """Put a message behind the calls of the open turn: the model reads it with their outputs."""
@@ -414,7 +417,8 @@ def pending_item(run: RunFold, local: str, run_id: str, graph: AgentGraph) -> To
 
 def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph) -> ToolApprovalItem:
     """What a person is shown: the call as it would run, so in doubt after an edit, what the edit made of it."""
-    shown = dict(call.item) if call.edited is None else {**call.item, "arguments": encode(call.edited).decode()}
+    is_as_written = call.edited is None and call.values is None
+    shown = dict(call.item) if is_as_written else {**call.item, "arguments": call.effective_text}
     return ToolApprovalItem(
         graph.at(owner.response_agent),
         shown,
@@ -425,6 +429,7 @@ def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph) ->
         digest=call.digest,
         agent_path=owner.response_agent,
         why=call.why,
+        proposed_arguments=None if call.values is None else call.arguments,
         questions=call.questions if call.status is Status.ELICITED else None,
     )
 

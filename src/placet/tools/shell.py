@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.tool import EnabledRule, FunctionTool, OnApproval, Recovery
-from placet.declare.tool_schema import InvalidArguments
+from placet.declare.tool_values import InvalidArguments
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from placet.core.approvals import name_of
 from placet.core.index import RequestKind
 from placet.core.plan import plan_calls
+from placet.facts.codec import encode
 from placet.facts.events import (
     AgentChanged,
     AnyFact,
+    ArgumentsValidated,
     CallEnded,
     CallHeld,
     CallInDoubt,
@@ -133,6 +135,8 @@ class Memory:
                 return self._end(run.call(local))
             case DecisionMade() | DecisionRevoked() | QuestionEscalated():
                 _hear(run.call(plain.call).question, at, plain)
+            case ArgumentsValidated(local, values):
+                run.call(local).arguments = encode(values).decode()
             case CallsDeferred(calls):
                 for local in calls:
                     run.call(local).is_handoff = True

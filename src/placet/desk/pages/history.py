@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from placet.core.plan import plan_calls
 from placet.facts import events as e
-from placet.facts.codec import Json, JsonObject
+from placet.facts.codec import Json, JsonObject, encode
 from placet.facts.ids import ROOT, path_of
 from placet.facts.items import text_of
 
@@ -134,6 +134,9 @@ class Teller:
             case e.CallsStarted():
                 for call in self._calls(run, fact.calls):
                     call.begin("run", at)
+            case e.ArgumentsValidated():
+                for call in self._calls(run, [fact.call]):
+                    call.arguments = encode(fact.values).decode()
             case e.CallHeld() | e.CallInDoubt():
                 for call in self._calls(run, [fact.call]):
                     call.begin("wait" if isinstance(fact, e.CallHeld) else "doubt", at, fact.why or "")
