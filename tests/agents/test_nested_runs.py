@@ -72,7 +72,7 @@ async def test_structured_input_reaches_the_nested_run_as_json_or_as_its_builder
 
     await go(boss, "go")
 
-    assert sent(plain)[0]["content"] == '{"number":7}'
+    assert sent(plain)[0]["content"] == '{"note":"","number":7}'  # complete, as rules and people saw it
     assert sent(built)[0]["content"] == "order 8"
 
 

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from placet.cli.terminal import Style, Terminal, shown, width_of, wrap
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.items import ToolApprovalItem
-from placet.facts.preview import LineKind, preview
+from placet.facts.preview import LineKind, preview, written_otherwise
 
 IN_DOUBT = "This call was interrupted, and nobody knows whether it happened."
 
@@ -112,11 +112,21 @@ def _remarks(card: Card) -> list[tuple[str, Style]]:
     found: list[tuple[str, Style]] = []
     if card.item.kind == "in_doubt":
         found.append((IN_DOUBT, "red"))
+    if card.item.proposed_arguments is not None:
+        found.append((_as_written(card.item.proposed_arguments, card.arguments or {}), "yellow"))
     if card.item.why:
         found.append((f"Asked because {card.item.why}.", "yellow"))
     if card.stakes:
         found.append((card.stakes, "yellow"))
     return found
+
+
+def _as_written(written: str, arguments: JsonObject) -> str:
+    """What validation filled in or changed, in a sentence."""
+    parsed = parse_arguments(written)
+    changed = written_otherwise(written if parsed is None else parsed, arguments)
+    told = [f"{name} was {text}" if text else f"{name} was left out" for name, text in changed]
+    return f"The model wrote this otherwise: {', '.join(told)}."
 
 
 def two_columns(rows: list[tuple[str, str]], width: int, terminal: Terminal, style: Style) -> list[tuple[str, str]]:

@@ -79,7 +79,7 @@ def request_lines(found: JsonObject, terminal: Terminal) -> list[str]:
 def _item(found: JsonObject) -> ToolApprovalItem:
     arguments = found["arguments"]
     raw = {"name": found["tool"], "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)}
-    why, questions = found.get("why"), found.get("questions")
+    why, questions, written = found.get("why"), found.get("questions"), found.get("proposed_arguments")
     return ToolApprovalItem(
         _Owner(str(found["agent"])),
         raw,
@@ -87,6 +87,7 @@ def _item(found: JsonObject) -> ToolApprovalItem:
         kind=_kind(found["kind"]),
         agent_path=str(found["agent"]),
         why=why if isinstance(why, str) else None,
+        proposed_arguments=written if written is None or isinstance(written, str) else json.dumps(written),
         questions=questions if isinstance(questions, dict) else None,
     )
 

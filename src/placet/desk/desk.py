@@ -29,6 +29,7 @@ from placet.declare.context import RunContextWrapper
 from placet.declare.decisions import Grant, Word, facts_of_word, plain_answer, plain_object
 from placet.declare.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.declare.tool import Tool
+from placet.declare.tool_values import InvalidArguments
 from placet.desk.views import DeskRequest, DeskRun, RunEvent, asked, shown
 from placet.facts.checks import (
     COUNT,
@@ -391,12 +392,15 @@ class Desk:
         )
 
     async def _checked_edit(self, row: RequestRow, arguments: Mapping[str, object]) -> JsonObject:
+        """What would run: the edit, completed by validation where the tool's code is here."""
         edited = plain_object(arguments, f"The edited arguments of '{row.tool}'")
-        problems = await self.problems_with(row.agent, row.tool, edited)
-        if problems:
-            listed = "\n".join(f"{place}: {text}" for place, text in problems)
-            raise UserError(f"The edited arguments do not fit tool '{row.tool}':\n{listed}")
-        return edited
+        tool = self.tool_at(row.agent, row.tool) or await self._server_tool(row.agent, row.tool)
+        if tool is None:
+            return edited
+        try:
+            return tool.validated(edited).values
+        except InvalidArguments as error:
+            raise UserError(f"The edited arguments do not fit tool '{row.tool}':\n{error}") from error
 
     async def problems_with(self, agent: str, tool_name: str, arguments: JsonObject) -> list[tuple[str, str]]:
         """What is wrong with arguments for a tool of the agent at this path: (place, what is wrong there).

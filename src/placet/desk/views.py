@@ -18,7 +18,7 @@ class DeskRequest(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     tool: str
     arguments: JsonObject | str
-    """The exact arguments; the text itself where they are not one JSON object."""
+    """The exact arguments, as they would run; the text itself where they are not one JSON object."""
     digest: str
     kind: RequestKind
     status: RequestStatus
@@ -34,6 +34,8 @@ class DeskRequest(msgspec.Struct, frozen=True, kw_only=True):
     """When nobody had answered in time, and the question went to others."""
     grant: str | None = None
     """The standing decision that decided, where nobody looked at this very call: `decided_by` made that one."""
+    proposed_arguments: JsonObject | str | None = None
+    """What the model wrote, where validation filled in or changed something; else None."""
 
 
 class DeskRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,13 +85,12 @@ def shown(row: RunRow, held: str | None = None) -> DeskRun:
 
 
 def asked(row: RequestRow) -> DeskRequest:
-    arguments = parse_arguments(row.arguments)
     return DeskRequest(
         id=row.id,
         run_id=row.run_id,
         agent=row.agent,
         tool=row.tool,
-        arguments=row.arguments if arguments is None else arguments,
+        arguments=_parsed(row.arguments),
         digest=row.digest,
         kind=row.kind,
         status=row.status,
@@ -102,4 +103,10 @@ def asked(row: RequestRow) -> DeskRequest:
         questions=row.questions,
         escalated_at=row.escalated_at,
         grant=row.grant,
+        proposed_arguments=None if row.proposed is None else _parsed(row.proposed),
     )
+
+
+def _parsed(arguments: str) -> JsonObject | str:
+    found = parse_arguments(arguments)
+    return arguments if found is None else found

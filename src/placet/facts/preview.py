@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
+from placet.facts.codec import encode, same_value
+
 LineKind: TypeAlias = Literal["command", "more", "file", "place", "added", "removed", "same"]
 _VERBS = {"create_file": "create", "update_file": "change", "delete_file": "delete"}
 
@@ -32,6 +34,16 @@ def preview(arguments: Mapping[str, object] | None) -> list[PreviewLine] | None:
         assert isinstance(operations, list)
         return [line for operation in operations for line in _operation(operation)]
     return None
+
+
+def written_otherwise(written: object, arguments: Mapping[str, object]) -> list[tuple[str, str]]:
+    """What validation filled in or changed: the names of the arguments, each with what the model wrote as JSON, or
+    nothing where it left the argument out. All of what it wrote under no name, where that is not an object."""
+    if not isinstance(written, Mapping):
+        return [("", str(written))]
+    changed = [name for name in arguments if name not in written or not same_value(written[name], arguments[name])]
+    changed += [name for name in written if name not in arguments]
+    return [(name, encode(written[name]).decode() if name in written else "") for name in changed]
 
 
 def _are_commands(value: object) -> bool:

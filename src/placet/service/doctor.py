@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from placet.core.gate import is_first_version
 from placet.core.state import Call, RunFold
 from placet.core.table import Status
 from placet.declare.agent import Agent
 from placet.declare.agent_graph import AgentGraph
 from placet.declare.context import RunContextWrapper
 from placet.declare.tool import Tool
-from placet.facts.codec import parse_arguments
 from placet.facts.errors import PlacetError, ToolsetUnavailable, UserError
 from placet.facts.ids import request_id
 from placet.ports import DeskStore, RunQuery
@@ -135,12 +135,13 @@ def _of_call(agent: Agent[Any], found: Sequence[Tool], run_id: str, member: RunF
         yield Finding(run_id=run_id, code="tool_gone", message=message, request_id=asked)
         return
     entry = member.ledger.entry(call.id)
-    if entry is not None and entry.fingerprint != tool.fingerprint:
+    is_old = entry is not None and is_first_version(entry.digest)
+    if entry is not None and entry.fingerprint != (tool.first_fingerprint if is_old else tool.fingerprint):
         message = f"Tool '{call.name}' has another schema or version than when call {call.id} was asked about."
         yield Finding(run_id=run_id, code="schema_changed", message=message, request_id=asked, stops=False)
     if not call.request:
         return  # nobody was asked about it: if it does not fit, the model that wrote it is told so, and the run goes on
-    arguments = call.edited if call.edited is not None else parse_arguments(call.arguments)
+    arguments = call.effective
     problem = tool.problem_with(arguments) if arguments is not None else "they are not one JSON object"
     if problem is not None:
         message = f"The arguments of call {call.id} no longer fit tool '{call.name}': {problem}"

@@ -176,7 +176,9 @@ class ApprovalShape(Shown, frozen=True, kw_only=True):
     happened, here is the result; reject: give up. `elicitation`: it runs and asks for input, which respond gives and
     reject declines."""
     arguments: JsonObject | str
-    """The exact arguments; the text itself where they are not one JSON object."""
+    """The exact arguments, as they would run; the text itself where they are not one JSON object."""
+    proposed_arguments: JsonObject | str | None
+    """What the model wrote, where validation filled in or changed something; else null."""
     digest: str
     """Of what is asked about: give it back with a decision."""
     status: RequestStatus
@@ -252,6 +254,7 @@ def _columns(request: DeskRequest) -> dict[str, Any]:  # Any: the fields of both
         "tool": request.tool,
         "kind": request.kind,
         "arguments": request.arguments,
+        "proposed_arguments": request.proposed_arguments,
         "digest": request.digest,
         "status": request.status,
         "created_at": moment(request.created_at),

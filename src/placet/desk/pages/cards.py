@@ -20,7 +20,7 @@ from placet.desk.web.standing import standing_about
 from placet.facts.codec import JsonObject
 from placet.facts.errors import PlacetError
 from placet.facts.events import DecisionMade, GrantMade
-from placet.facts.preview import PreviewLine, preview
+from placet.facts.preview import PreviewLine, preview, written_otherwise
 
 MAX_NAMES = 12
 STATUS_WORD = {
@@ -80,6 +80,14 @@ class Card:
     def preview(self) -> list[PreviewLine] | None:
         """Commands and patches line by line; None for the arguments of other calls."""
         return preview(self.request.arguments) if isinstance(self.request.arguments, dict) else None
+
+    @property
+    def written_otherwise(self) -> list[tuple[str, str]]:
+        """What validation filled in or changed, each with what the model wrote."""
+        request = self.request
+        if request.proposed_arguments is None or isinstance(request.arguments, str):
+            return []
+        return written_otherwise(request.proposed_arguments, request.arguments)
 
     @property
     def questions(self) -> list[Question]:
