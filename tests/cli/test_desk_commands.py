@@ -510,3 +510,52 @@ def test_the_picture_of_a_run_that_is_held_back_says_by_whom(place: Place, run: 
     shown = run("show", place.run_id)
 
     assert f"held back: tool refund is held by {place.who}: the bank is down" in shown
+
+
+def test_four_eyes_are_set_shown_and_switched_off_and_obeyed_by_whoever_decides(place: Place, run: Run) -> None:
+    nowhere = run("four-eyes")
+    demanded = run("four-eyes", "set", "Support:refund", "Payroll*", "--reason", "audit")
+    seen = json.loads(run("four-eyes", "--json"))
+    started = json.loads(run("runs", "start", "Support", "mine", "--wait", "--json")) if place.who == "ana" else None
+    wrong = run("four-eyes", "set", fails=True)
+    off = run("four-eyes", "off")
+
+    assert "nowhere" in nowhere
+    assert "Support:refund, Payroll*:*" in demanded
+    assert seen == {"patterns": [{"agent": "Support", "tool": "refund"}, {"agent": "Payroll*", "tool": "*"}]}
+    assert "patterns" in wrong
+    assert "nowhere" in off
+    assert started is None or started["started_by"] == "ana"
+
+
+def test_a_yes_straight_on_the_store_to_a_run_of_ones_own_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOGNAME", "ops")
+    with in_thread(tmp_path) as server:
+        server.do(server.running.desk.set_four_eyes([("*", "*")], by="root"))
+        run_id = server.do(server.running.waiting_run(by="ops")).id
+        first, second = server.do(server.running.desk.pending(run_id=run_id))
+        store = ["--store", f"sqlite:///{tmp_path / 'placet.db'}"]
+        yes = main(["approve", first.id, *store]), capsys.readouterr().err
+        no = main(["reject", second.id, *store]), capsys.readouterr().out
+        statuses = [server.do(server.running.desk.request(each.id)).status for each in (first, second)]
+
+    assert yes[0] == 1
+    assert "four eyes" in yes[1]
+    assert no[0] == 0
+    assert statuses == ["pending", "rejected"]
+
+
+def test_links_are_listed_and_revoked(run: Run) -> None:
+    made = json.loads(run("users", "add", "ben", "--role", "viewer", "--json"))
+    listed = run("users", "links")
+    (link,) = [json.loads(line) for line in run("users", "links", "--json").splitlines()]
+    revoked = run("users", "unlink", link["id"])
+    again = run("users", "unlink", link["id"], fails=True)
+
+    assert "ben" in listed
+    assert link["id"] in made["link"]
+    assert link["id"] in revoked
+    assert "no link" in again
+    assert "No links." in run("users", "links")

@@ -15,6 +15,7 @@ from placet.desk.api.v1 import OPERATIONS
 from placet.desk.server import check_bind
 from placet.desk.web.settings import WebSettings, is_loopback
 from placet.facts.errors import AccessDenied, UserError
+from placet.facts.events import Verdict
 from placet.stores.sqlite import SQLiteStore
 from placet.testing import ManualClock
 from tests.desk_api.scenes import at, decide, problem, two_refunds
@@ -117,8 +118,8 @@ async def test_a_grant_is_made_and_ended_only_within_ones_patterns(server: Runni
 
 
 async def test_with_four_eyes_whoever_started_a_run_may_only_say_no(tmp_path: Path) -> None:
-    settings = WebSettings(four_eyes=(Scope(tool="refund"),), requests_per_second=1e6, burst=10**6)
-    async with running_desk(tmp_path, settings=settings) as server:
+    async with running_desk(tmp_path) as server:
+        await server.desk.set_four_eyes([("*", "refund")], by="root")
         ana, ben = await server.person("ana"), await server.person("ben")
         run_id = (await ana.post("/v1/runs", json={"agent": "Support", "input": "mine"})).json()["id"]
         await server.desk.wait(run_id, until="paused", timeout=50)
@@ -140,14 +141,68 @@ async def test_with_four_eyes_whoever_started_a_run_may_only_say_no(tmp_path: Pa
 def test_four_eyes_hold_where_they_are_switched_on_and_nowhere_else() -> None:
     ana = Actor(name="ana", role="reviewer", via="token")
 
-    def refused(agent: str, started_by: str | None) -> bool:
-        four_eyes = (Scope(agent="Pay*"),)
-        return why_not(ana, "approve", agent=agent, tool="t", started_by=started_by, four_eyes=four_eyes) is not None
+    def refused(agent: str, started_by: str | None, verdict: Verdict = "approve") -> bool:
+        four_eyes = [("Pay*", "*")]
+        return why_not(ana, verdict, agent=agent, tool="t", started_by=started_by, four_eyes=four_eyes) is not None
 
     assert refused("Payroll", "ana")
+    assert refused("Payroll", None)
     assert not refused("Payroll", "ben")
-    assert not refused("Payroll", None)
+    assert not refused("Payroll", "ana", "reject")
     assert not refused("Support", "ana")
+
+
+async def test_no_token_session_or_standing_decision_is_a_second_pair_of_eyes(any_server: RunningDesk) -> None:
+    await any_server.desk.set_four_eyes([("*", "*")], by="root")
+    ana, ben = await any_server.person("ana"), await any_server.person("ben")
+    given = {"agent": "Support", "tool": "refund", "decision": "approve"}
+    grant = await ana.post("/v1/grants", json=given)
+    run_id = (await ana.post("/v1/runs", json={"agent": "Support", "input": "mine"})).json()["id"]
+    await any_server.desk.wait(run_id, until="paused", timeout=50)
+    first, second = await any_server.desk.pending(run_id=run_id)
+    other_token, _ = await any_server.web.accounts.add_token("ana", "another")
+    browser = any_server.client()
+    browser.cookies.set(*await any_server.session("ana"))
+    actor = await any_server.web.accounts.actor_of_cookie(browser.cookies["placet_session"])
+    assert actor is not None
+    browser.headers["X-CSRF-Token"] = actor.csrf
+    many = {"decisions": [{"id": each.id, "decision": "approve"} for each in (first, second)]}
+    own = [
+        await decide(any_server.client(other_token), first.id, "approve"),
+        await decide(browser, first.id, "approve"),
+        await decide(ana, first.id, "approve", always={"scope": "agent"}),
+    ]
+    at_once = (await ana.post("/v1/decisions", json=many)).json()
+    waiting = [each.status for each in (await any_server.desk.requests(run_id=run_id, status=None)).rows]
+    bens = await ben.post("/v1/grants", json=given)
+    await any_server.desk.resume(run_id)
+    ended = await any_server.desk.wait(run_id, timeout=50)
+
+    assert "runs that ana started" in str(grant.json()["warnings"])
+    for answer in own:
+        assert "four eyes" in problem(answer, 403, "access_denied")["detail"]
+    assert "access_denied" in str(at_once)
+    assert waiting == ["pending", "pending"]
+    assert bens.status_code == 201
+    assert ended.status == "ended"
+
+
+async def test_only_an_admin_says_where_four_eyes_are_demanded_and_it_is_written_down(any_server: RunningDesk) -> None:
+    root, ana = await any_server.person("root", "admin"), await any_server.person("ana")
+    given = {"patterns": [{"agent": "Pay*"}], "reason": "audit"}
+    refused = await ana.put("/v1/four-eyes", json=given)
+    done = await root.put("/v1/four-eyes", json=given)
+    seen = await ana.get("/v1/four-eyes")
+    off = await root.put("/v1/four-eyes", json={"patterns": []})
+    newest = (await root.get("/v1/operators", params={"limit": 2})).json()["data"]
+
+    problem(refused, 403, "access_denied")
+    assert done.json() == seen.json() == {"patterns": [{"agent": "Pay*", "tool": "*"}]}
+    assert off.json() == {"patterns": []}
+    assert [(each["what"], each["subject"], each["by"], each["why"]) for each in newest] == [
+        ("four eyes set", "nowhere", "root", None),
+        ("four eyes set", "Pay*:*", "root", "audit"),
+    ]
 
 
 # -- tokens -----------------------------------------------------------------------------------------------------------

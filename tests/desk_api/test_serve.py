@@ -282,3 +282,18 @@ def test_a_second_signal_waits_for_nothing(tmp_path: Path) -> None:
 
     assert code in (130, -signal.SIGINT)
     assert (tmp_path / "effects.log").read_text() == "begun "
+
+
+def test_four_eyes_that_one_start_demanded_hold_at_every_later_start(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'placet.db'}"
+    with running(*SERVE, "--store", store, "--four-eyes", "Support:refund", cwd=tmp_path) as desk:
+        desk.read_until("Ctrl-C ends it")
+    with running(*SERVE, "--store", store, "--four-eyes", "Payroll*", cwd=tmp_path) as desk:
+        desk.read_until("Ctrl-C ends it")
+    with running(*SERVE, "--store", store, cwd=tmp_path) as desk:
+        desk.read_until("Ctrl-C ends it")
+        shown = placet("four-eyes", "--store", store, cwd=tmp_path)
+    told = placet("audit", "list", "operators", "--store", store, cwd=tmp_path).stdout
+
+    assert "Support:refund, Payroll*:*" in shown.stdout
+    assert told.count("four eyes set") == 2

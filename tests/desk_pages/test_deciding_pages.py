@@ -8,13 +8,12 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import httpx2
-import msgspec
 import pytest
 
-from placet.desk.access.people import EVERYTHING, Scope
+from placet.desk.access.people import Scope
 from placet.desk.pages.people import scope_text, scopes_of
 from placet.desk.pages.signing import home_of
-from tests.support.desk_server import FAST, RunningDesk, running_desk
+from tests.support.desk_server import RunningDesk, running_desk
 
 HTML = {"Accept": "text/html"}
 
@@ -121,8 +120,8 @@ async def test_a_viewer_who_sends_the_form_by_hand_is_refused(desk: RunningDesk)
 
 
 async def test_whoever_started_a_run_may_not_say_yes_where_four_eyes_are_asked_for(tmp_path: Path) -> None:
-    settings = msgspec.structs.replace(FAST, four_eyes=EVERYTHING)
-    async with running_desk(tmp_path, settings=settings) as desk:
+    async with running_desk(tmp_path) as desk:
+        await desk.desk.set_four_eyes([("*", "*")], by="root")
         await desk.waiting_run("Archivist", by="ana")
         (waiting,) = await desk.desk.pending()
         ana = await browser(desk)

@@ -40,6 +40,7 @@ COMMANDS = (
     Command("watch", "placet.cli.watch", "what happens, while it happens"),
     Command("grants", "placet.cli.grants", "standing decisions, and what is held back"),
     Command("users", "placet.cli.users", "who may use a desk, and what they may decide"),
+    Command("four-eyes", "placet.cli.four_eyes", "where whoever started a run may not approve its calls"),
     Command("tokens", "placet.cli.tokens", "keys for programs that use a desk"),
     Command("doctor", "placet.cli.doctor", "which waiting runs cannot go on with today's code"),
     Command("audit", "placet.cli.audit", "who did what, and whether the logs are whole"),

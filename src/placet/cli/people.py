@@ -10,6 +10,7 @@ from placet.cli.exit_codes import OK
 from placet.cli.tables import Cell, table
 from placet.cli.terminal import complain, this_terminal
 from placet.facts.codec import JsonObject
+from placet.facts.events import Pattern
 
 ROLES = ("viewer", "reviewer", "admin")
 Row = list[Cell | str]
@@ -30,6 +31,12 @@ def scopes_of(texts: Sequence[str] | None) -> list[JsonObject] | None:
         return None
     parts = [text.partition(":") for text in texts]
     return [{"agent": agent or "*", "tool": tool or "*"} for agent, _, tool in parts]
+
+
+def pattern_of(text: str) -> Pattern:
+    """`Support:refund*` as the rules of a store have it."""
+    agent, _, tool = text.partition(":")
+    return agent or "*", tool or "*"
 
 
 def scope_text(scopes: object) -> str:

@@ -9,6 +9,7 @@ import os
 from placet.cli.exit_codes import WrongUsage
 from placet.cli.loading import add_store, agents_of, this_user
 from placet.cli.number_options import whole_number
+from placet.cli.people import pattern_of
 from placet.cli.serving import (
     DEFAULT_PORT,
     Serving,
@@ -17,7 +18,6 @@ from placet.cli.serving import (
     say_if_open,
     serve_until_stopped,
 )
-from placet.desk.access.people import Scope
 
 DESCRIPTION = """\
 Serves a desk: an HTTP API and the pages where people see and decide what waits.
@@ -66,7 +66,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         const="*",
         default=[],
         metavar="AGENT[:TOOL]",
-        help="whoever started a run cannot approve its calls: everywhere, or where these patterns fit",
+        help="from now on whoever started a run cannot approve its calls, at any desk on this store: everywhere, or "
+        "where these patterns fit («placet four-eyes» shows and changes where)",
     )
     parser.add_argument(
         "--no-auth", action="store_true", help="ask nobody who they are; only on an address of this machine"
@@ -117,7 +118,7 @@ def _serving(options: argparse.Namespace) -> Serving:
         public_url=options.public_url,
         is_open=options.no_auth,
         open_name=this_user(),
-        four_eyes=tuple(_scope(text) for text in options.four_eyes),
+        four_eyes=tuple(pattern_of(text) for text in options.four_eyes),
         trusted_proxies=tuple(options.trusted_proxy),
         tls=None if options.tls_cert is None else (options.tls_cert, options.tls_key),
         drives=not options.no_run,
@@ -125,11 +126,6 @@ def _serving(options: argparse.Namespace) -> Serving:
         grace=options.grace,
         opens_browser=options.open,
     )
-
-
-def _scope(text: str) -> Scope:
-    agent, _, tool = text.partition(":")
-    return Scope(agent=agent or "*", tool=tool or "*")
 
 
 def _announce(url: str, key: str | None) -> None:

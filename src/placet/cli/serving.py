@@ -19,11 +19,11 @@ from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed, WrongUsage
 from placet.cli.loading import say_if_pooled
 from placet.cli.terminal import complain
 from placet.declare.agent import Agent
-from placet.desk.access.people import Scope
 from placet.desk.desk import Desk
 from placet.desk.web.sockets import listen
 from placet.facts.addresses import without_credentials
 from placet.facts.errors import UserError
+from placet.facts.events import Pattern
 
 DEFAULT_PORT = 8700
 _NOT_WORDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
@@ -41,7 +41,8 @@ class Serving:
     public_url: str | None = None
     is_open: bool = False
     open_name: str = "local"
-    four_eyes: tuple[Scope, ...] = ()
+    four_eyes: tuple[Pattern, ...] = ()
+    """Demanded from now on in the store, besides what it demands already."""
     trusted_proxies: tuple[str, ...] = ()
     tls: tuple[str, str] | None = None
     drives: bool = True
@@ -89,6 +90,8 @@ async def serve_until_stopped(
     ) as desk:
         app = create_app(desk, settings)
         await desk.store.latest_sequence()  # a store that cannot be used says so before anybody connects
+        if given.four_eyes:
+            await desk.demand_four_eyes(given.four_eyes, by=given.open_name, reason="placet serve --four-eyes")
         say_if_pooled(desk.store)
         server = new_server(
             app,
@@ -136,7 +139,6 @@ def _settings(given: Serving) -> Any:  # Any: typed where the extra is installed
         public_url=given.public_url,
         is_open=given.is_open,
         open_name=given.open_name,
-        four_eyes=given.four_eyes,
     )
 
 

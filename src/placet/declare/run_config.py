@@ -12,7 +12,19 @@ from placet.clock import SYSTEM_CLOCK, Clock
 from placet.declare.context import RunContextWrapper
 from placet.declare.guardrail import InputGuardrail, OutputGuardrail
 from placet.declare.handoff import HandoffInputFilter
-from placet.facts.checks import COUNT, FUNCTION, MAPPING, MODEL, Kind, check, having, instance_of, optional, sequence_of
+from placet.facts.checks import (
+    COUNT,
+    FUNCTION,
+    MAPPING,
+    MODEL,
+    TEXT,
+    Kind,
+    check,
+    having,
+    instance_of,
+    optional,
+    sequence_of,
+)
 from placet.facts.codec import JsonObject
 from placet.facts.errors import UserError
 from placet.facts.items import Named
@@ -109,6 +121,8 @@ class RunConfig:
     """Who watches: tracing, metrics. Without any, watching costs nothing."""
     trace_metadata: Mapping[str, str] = field(default_factory=dict)
     """Words of yours about this run (a tenant, a ticket), given to the observers: tracing puts them on its spans."""
+    started_by: str | None = None
+    """Who starts the run, for the record: where four eyes are demanded, somebody else has to say yes to its calls."""
     limits: Limits = Limits()
     clock: Clock = SYSTEM_CLOCK
 
@@ -131,6 +145,7 @@ class RunConfig:
             max_tool_concurrency=(self.max_tool_concurrency, _MAYBE_COUNT),
             observers=(self.observers, _OBSERVERS),
             trace_metadata=(self.trace_metadata, MAPPING),
+            started_by=(self.started_by, optional(TEXT)),
             limits=(self.limits, _LIMITS),
             clock=(self.clock, _CLOCK),
         )

@@ -22,6 +22,7 @@ from placet.core.deciding import facts_to_append, facts_to_revoke, not_pending
 from placet.core.fold import fold
 from placet.core.index import RequestRow, RequestStatus, RunStatus
 from placet.core.log import Log, read_line
+from placet.core.separation import why_not_these
 from placet.core.state import RunFold
 from placet.declare.agent import Agent
 from placet.declare.agent_graph import AgentGraph
@@ -30,6 +31,7 @@ from placet.declare.decisions import Grant, Word, facts_of_word, plain_answer, p
 from placet.declare.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.declare.tool import Tool
 from placet.declare.tool_values import InvalidArguments
+from placet.desk.four_eyes import demand_four_eyes, set_four_eyes
 from placet.desk.views import DeskRequest, DeskRun, RunEvent, asked, shown
 from placet.facts.checks import (
     COUNT,
@@ -47,6 +49,7 @@ from placet.facts.checks import (
 )
 from placet.facts.codec import JsonObject
 from placet.facts.errors import (
+    AccessDenied,
     NotPending,
     PlacetError,
     PositionConflict,
@@ -61,6 +64,7 @@ from placet.facts.events import (
     GrantMade,
     HoldKind,
     InChild,
+    Pattern,
     ResumeAsked,
     RunStarted,
     Verdict,
@@ -350,9 +354,13 @@ class Desk:
             raise StaleApproval(f"Request {request_id} is about something else than what was shown: look again.")
         word = await self._word(row, verdict, by, reason, message, arguments, output, always)
         standing = await self.store.standing_grants(row.agent) if always else ()
+        patterns = await self.store.four_eyes() if verdict != "reject" else ()
 
         def say(_log: Log, run: RunFold) -> list[AnyFact]:
-            return self._facts(row, run, word, standing)
+            facts = self._facts(row, run, word, standing)
+            if (why := why_not_these(patterns, run, facts)) is not None:
+                raise AccessDenied(f"Nothing was decided: {why}")
+            return facts
 
         await self._append(row.run_id, say)
         return await self.request(request_id)
@@ -548,6 +556,22 @@ class Desk:
 
     async def holds(self) -> list[Hold]:
         return list(await self.store.holds())
+
+    async def four_eyes(self) -> list[Pattern]:
+        """Where whoever started a run may not say yes to its calls: patterns of agent and tool."""
+        return list(await self.store.four_eyes())
+
+    async def set_four_eyes(
+        self, patterns: Sequence[Pattern], *, by: str | None = None, reason: str | None = None
+    ) -> list[Pattern]:
+        """Demand four eyes there and nowhere else, in every process on this store; the operators' log says who did."""
+        return await set_four_eyes(self.store, patterns, by=by, at=self._now(), reason=reason)
+
+    async def demand_four_eyes(
+        self, patterns: Sequence[Pattern], *, by: str | None = None, reason: str | None = None
+    ) -> list[Pattern]:
+        """Demand four eyes there, too: what is demanded elsewhere stays so."""
+        return await demand_four_eyes(self.store, patterns, by=by, at=self._now(), reason=reason)
 
     # -- what drives the runs -----------------------------------------------------------------------------------------
 

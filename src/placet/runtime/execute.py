@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from placet.core.deciding import asked_anew
 from placet.core.gate import is_first_version
 from placet.core.plan import HOSTED_MCP
+from placet.core.separation import why_not_this
 from placet.core.state import Call
 from placet.core.table import CONCLUDABLE, Status
 from placet.declare.agent import AgentTool
@@ -34,7 +36,16 @@ from placet.facts.errors import (
     ToolTimeoutError,
     UserError,
 )
-from placet.facts.events import CallEnded, CallInDoubt, CallsStarted, DecisionMade, InputAsked, Outcome
+from placet.facts.events import (
+    CallEnded,
+    CallInDoubt,
+    CallsStarted,
+    DecisionMade,
+    DecisionRevoked,
+    InputAsked,
+    Outcome,
+    Pattern,
+)
 from placet.ports import Hold
 from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.gating import digest_now, digest_of_asking, hold, judge_again
@@ -59,6 +70,10 @@ CHANGED_WHILE_ASKING = "its tool changed while what it asked was answered: it ca
 MAX_ATTEMPTS = 3
 """So often a call whose tool may be repeated is begun, if each time nobody learned what became of it."""
 GIVEN_UP = "It is unknown whether this tool ran: it was interrupted, and a reviewer decided not to run it again."
+
+
+_BY_DECISION = (Status.APPROVED, Status.CLEARED, Status.SUPPLIED)
+"""A call with one of these is about to begin because somebody said so."""
 
 
 # -- decided calls that have no body to run ----------------------------------------------------------------------------
@@ -110,6 +125,8 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
     holds = await frame.journal.store.holds()
     if holds:
         calls = _not_held(frame, calls, holds)
+    if any(call.decision is not None for call in calls):
+        calls = _not_their_own(frame, calls, await frame.journal.store.four_eyes())
     # What people decided is compared with the tools as they are now; the others were judged by the last look.
     if frame.agent.mcp_servers:
         await frame.look_for_tools(again=any(_is_of_server(frame, call) for call in calls if call.decision is not None))
@@ -145,6 +162,21 @@ def _not_held(frame: Frame, calls: list[Call], holds: Sequence[Hold]) -> list[Ca
     held = [call for call in calls if hold_on(holds, frame.run_id, agent, call.name) is not None]
     frame.set_aside.update(call.id for call in held)
     return [call for call in calls if call not in held]
+
+
+def _not_their_own(frame: Frame, calls: list[Call], four_eyes: Sequence[Pattern]) -> list[Call]:
+    """The calls whose yes counts. Where four eyes are demanded and somebody approved a call of their own run, whatever
+    the door and the time, the approval is void and the call is asked about anew."""
+    kept = []
+    for call in calls:
+        decision, root = call.decision, frame.journal.run
+        why = why_not_this(four_eyes, root, decision) if decision is not None and call.status in _BY_DECISION else None
+        if why is None or decision is None:
+            kept.append(call)
+            continue
+        revoked = DecisionRevoked(call.id, None, frame.journal.now(), why)
+        frame.journal.note_all(asked_anew(frame.run, call, f"its approval does not count: {why}", revoked))
+    return kept
 
 
 async def _passes_rules(frame: Frame, job: Job) -> bool:

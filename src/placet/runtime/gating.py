@@ -23,6 +23,7 @@ from placet.core.gate import (
     newest_grant,
 )
 from placet.core.plan import HOSTED_MCP
+from placet.core.separation import says_yes, why_not_theirs, why_not_these, why_not_this
 from placet.core.state import Call, RunFold
 from placet.core.table import Status
 from placet.declare.decisions import label_key
@@ -34,16 +35,19 @@ from placet.declare.hosted_tools import (
 )
 from placet.declare.tool import Tool
 from placet.facts.codec import JsonObject, parse_arguments, size_of, writable
-from placet.facts.errors import ModelBehaviorError
+from placet.facts.errors import AccessDenied, ModelBehaviorError
 from placet.facts.events import (
+    AnyFact,
     CallEnded,
     CallHeld,
     CallsAllowed,
     CallsDeferred,
     DecisionMade,
     GrantMade,
+    Pattern,
     QuestionEscalated,
 )
+from placet.ports import Store
 from placet.runtime.deciding_in_code import decide_in_code
 from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.guarding import judge_call
@@ -85,7 +89,7 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     if invalid:
         await _answer_invalid(frame, calls, tools, invalid)
     if held:
-        _apply_words_by_hand(frame, held)
+        await _apply_words_by_hand(frame, held)
         await decide_by_grants(frame)
         await decide_in_code(frame, [(call, tool) for call, tool in zip(calls, tools, strict=True) if call in held])
 
@@ -300,16 +304,23 @@ async def decide_by_grants(frame: Frame) -> None:
         if not waiting:
             continue
         standing = list(await frame.journal.store.standing_grants(run.response_agent))
-        for call in waiting if standing or root.ledger.grants() else ():
-            await _decide_by_grant(frame, run, call, standing)
+        if not standing and not root.ledger.grants():
+            continue
+        four_eyes = await frame.journal.store.four_eyes()
+        for call in waiting:
+            await _decide_by_grant(frame, run, call, standing, four_eyes)
 
 
-async def _decide_by_grant(frame: Frame, run: RunFold, call: Call, standing: list[GrantMade]) -> None:
+async def _decide_by_grant(
+    frame: Frame, run: RunFold, call: Call, standing: list[GrantMade], four_eyes: Sequence[Pattern]
+) -> None:
     entry, ledger, now = frame.run.ledger.entry(call.id), frame.run.ledger, frame.journal.now()
     assert entry is not None, "a held call is in the ledger"
     arguments = call.effective
     foreign = [grant for grant in standing if not ledger.has_had(grant.id)]
-    candidates = newest_first([*foreign, *ledger.grants()])
+    candidates = [
+        grant for grant in newest_first([*foreign, *ledger.grants()]) if _may_decide(frame, run, call, grant, four_eyes)
+    ]
     while candidates:
         grant = newest_grant(
             candidates, ledger, run.path, run.response_agent, entry.tool, entry.fingerprint, arguments, now
@@ -320,6 +331,14 @@ async def _decide_by_grant(frame: Frame, run: RunFold, call: Call, standing: lis
             frame.journal.note(run.path, _by_grant(grant, entry, now))
             return
         candidates.remove(grant)
+
+
+def _may_decide(frame: Frame, run: RunFold, call: Call, grant: GrantMade, four_eyes: Sequence[Pattern]) -> bool:
+    """Whether the author of a standing decision could have decided this very call. Anybody may say no."""
+    if grant.verdict == "reject" or not four_eyes:
+        return True
+    started_by, agent = frame.journal.run.started_by, run.response_agent
+    return why_not_theirs(four_eyes, agent=agent, tool=call.name, started_by=started_by, author=grant.by) is None
 
 
 def _by_grant(grant: GrantMade, entry: Entry, now: float) -> DecisionMade:
@@ -364,12 +383,22 @@ async def absorb_decisions(frame: Frame) -> None:
     """Append what people said since the last look: on the context of the running run, or by hand before it began."""
     root = frame.journal.run
     facts = facts_to_append(root, root.ledger.staged())
+    await refuse_own_yes(frame.journal.store, root, facts)
     frame.journal.note_all(facts)
     if any(isinstance(fact, GrantMade) for fact in facts):
         await decide_by_grants(frame)
 
 
-def _apply_words_by_hand(frame: Frame, held: list[Call]) -> None:
+async def refuse_own_yes(store: Store, root: RunFold, facts: Sequence[AnyFact]) -> None:
+    """AccessDenied, before anything is written, where four eyes are demanded and one of these says yes to a call of its
+    author's own run."""
+    if says_yes(facts):
+        why = why_not_these(await store.four_eyes(), root, facts)
+        if why is not None:
+            raise AccessDenied(f"Nothing was decided: {why}")
+
+
+async def _apply_words_by_hand(frame: Frame, held: list[Call]) -> None:
     """Decisions that were made before the run, on a wrapper that belonged to none: they name their call by label, tool
     and arguments. A standing one becomes a grant of this run, so that it holds after a pause too.
     """
@@ -379,7 +408,9 @@ def _apply_words_by_hand(frame: Frame, held: list[Call]) -> None:
         word = frame.by_hand.word_by_hand(label_key(call.name, call.label))
         entry = frame.run.ledger.entry(call.id)
         if word is not None and entry is not None and is_about(word[0].arguments, entry):
-            frame.note(msgspec.structs.replace(word[1], call=call.id, request=call.request, digest=call.digest))
+            said = msgspec.structs.replace(word[1], call=call.id, request=call.request, digest=call.digest)
+            if not says_yes([said]) or why_not_this(await frame.journal.store.four_eyes(), frame.run, said) is None:
+                frame.note(said)
     known = {grant.id for grant in frame.run.ledger.grants()}
     for grant in frame.by_hand.grants_by_hand():
         for call in held:

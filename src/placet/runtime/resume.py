@@ -20,6 +20,7 @@ from placet.declare.run_config import RunConfig
 from placet.facts.errors import RunConflict, RunFinished
 from placet.facts.events import DecisionMade, Erased, GrantMade, InputAdded, RunCancelled, RunEnded, RunStarted
 from placet.ports import Lease, Store, StoredRun
+from placet.runtime.gating import refuse_own_yes
 from placet.runtime.journal import Journal, fold_log
 from placet.states.run_state import RunState
 
@@ -40,7 +41,9 @@ async def resume(
     journal = Journal(known, run, store, lease, config.clock, config.limits.log)
     if missing:
         await _hand_over(journal, missing, state._log.head)
-    journal.note_all(facts_to_append(run, new_words(state)))
+    said = facts_to_append(run, new_words(state))
+    await refuse_own_yes(store, run, said)
+    journal.note_all(said)
     journal.note_all(_new_input(run, state))
     return journal
 

@@ -304,7 +304,8 @@ async def _journal(
             order.conversation_id, order.previous_response_id, order.auto_previous_response_id
         )
         max_turns = DEFAULT_MAX_TURNS if isinstance(order.max_turns, _Unset) else order.max_turns
-        started = RunStarted(order.agent.address, _input_of(order), max_turns, delivery, server_id)
+        by = order.config.started_by
+        started = RunStarted(order.agent.address, _input_of(order), max_turns, delivery, server_id, by=by)
         if order.session is not None:
             started = await _with_session(order.session, started)
         return begin(order.store, lease, log, started, order.config)

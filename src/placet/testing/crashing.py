@@ -8,7 +8,7 @@ from typing import Literal
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.facts.errors import StoreError
-from placet.facts.events import GrantMade
+from placet.facts.events import GrantMade, Pattern
 from placet.ports import Hold, Lease, Store, StoredRun
 
 
@@ -58,6 +58,9 @@ class CrashingStore:
 
     async def holds(self) -> Sequence[Hold]:
         return await self._inner.holds()
+
+    async def four_eyes(self) -> Sequence[Pattern]:
+        return await self._inner.four_eyes()
 
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
         return await self._inner.standing_grants(agent)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from placet.core.separation import why_not_theirs
 from placet.facts.errors import AccessDenied, UserError
 from placet.facts.events import Pattern, Verdict
 
@@ -97,7 +98,7 @@ def why_not(
     agent: str,
     tool: str,
     started_by: str | None,
-    four_eyes: tuple[Scope, ...],
+    four_eyes: Sequence[Pattern],
 ) -> str | None:
     """Why this actor may not say this about that call; None when they may.
 
@@ -107,14 +108,13 @@ def why_not(
         return f"{actor.name} may look, not decide: that takes the role reviewer."
     if not actor.may_decide(agent, tool):
         return f"{actor.name} may not decide calls of {tool} by {agent}: an admin says who may."
-    is_their_own = started_by is not None and started_by == actor.name
-    if is_their_own and verdict != "reject" and any(scope.covers(agent, tool) for scope in four_eyes):
-        return f"{actor.name} started this run: four eyes are asked for, so somebody else has to say yes."
-    return None
+    if verdict == "reject":
+        return None
+    return why_not_theirs(four_eyes, agent=agent, tool=tool, started_by=started_by, author=actor.name)
 
 
 def refuse_if_not_allowed(
-    actor: Actor, verdict: Verdict, *, agent: str, tool: str, started_by: str | None, four_eyes: tuple[Scope, ...]
+    actor: Actor, verdict: Verdict, *, agent: str, tool: str, started_by: str | None, four_eyes: Sequence[Pattern]
 ) -> None:
     problem = why_not(actor, verdict, agent=agent, tool=tool, started_by=started_by, four_eyes=four_eyes)
     if problem is not None:

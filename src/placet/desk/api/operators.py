@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from placet.desk.access.people import Scope, patterns_of
 from placet.desk.api.operations import Ask, Operation
-from placet.desk.api.shapes import Cursor, Given, Limit, Nothing, Shown
+from placet.desk.api.shapes import Cursor, Given, Limit, Note, Nothing, Scopes, Shown
 from placet.desk.web.deciding import moment
 from placet.desk.web.problems import Problem
+from placet.facts.events import Pattern
 from placet.ports import DeskStore
 from placet.service.records import Entry, What, entries_of
 
@@ -41,6 +43,18 @@ class OperatorEntry(Shown, frozen=True, kw_only=True):
         )
 
 
+class FourEyesShape(Shown, frozen=True, kw_only=True):
+    """Where whoever started a run may not say yes to its calls, at every desk and worker on this store."""
+
+    patterns: list[Scope]
+
+
+class NewFourEyes(Given, frozen=True, kw_only=True):
+    patterns: Scopes
+    """These and no others from now on; none: four eyes are demanded nowhere."""
+    reason: Note | None = None
+
+
 class OperatorPage(Shown, frozen=True, kw_only=True):
     data: list[OperatorEntry]
     next: str | None
@@ -62,7 +76,40 @@ async def list_entries(ask: Ask[OperatorFilter, Nothing]) -> OperatorPage:
     return OperatorPage(data=[OperatorEntry.of(entry) for entry in found], next=None if older is None else str(older))
 
 
+async def show_four_eyes(ask: Ask[Nothing, Nothing]) -> FourEyesShape:
+    return _four_eyes(await ask.web.desk.four_eyes())
+
+
+async def change_four_eyes(ask: Ask[Nothing, NewFourEyes]) -> FourEyesShape:
+    given = patterns_of(ask.body.patterns)
+    return _four_eyes(await ask.web.desk.set_four_eyes(given, by=ask.actor.name, reason=ask.body.reason))
+
+
+def _four_eyes(patterns: list[Pattern]) -> FourEyesShape:
+    return FourEyesShape(patterns=[Scope(agent=agent, tool=tool) for agent, tool in patterns])
+
+
 OPERATIONS = (
+    Operation(
+        "GET",
+        "/v1/four-eyes",
+        show_four_eyes,
+        "Where four eyes are demanded",
+        "people",
+        answer=FourEyesShape,
+    ),
+    Operation(
+        "PUT",
+        "/v1/four-eyes",
+        change_four_eyes,
+        "Say where four eyes are demanded",
+        "people",
+        role="admin",
+        body=NewFourEyes,
+        answer=FourEyesShape,
+        details="It is a setting of the store, so that every desk, worker and command on it obeys it from now on, also "
+        "for what was approved and has not begun. The operators' log says who changed it.",
+    ),
     Operation(
         "GET",
         "/v1/operators",

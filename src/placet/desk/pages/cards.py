@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from placet.core.elicitation import is_link
 from placet.core.log import read_lines
+from placet.core.separation import is_demanded
 from placet.declare.tool import FunctionTool
 from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
@@ -206,7 +207,7 @@ async def who_may(web: Web, actor: Actor, request: DeskRequest) -> str:
     ]
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     told = f"{', '.join(names[:MAX_NAMES])}{more}." if names else "Nobody yet: an admin says who may."
-    if any(scope.covers(request.agent, request.tool) for scope in web.settings.four_eyes):
+    if is_demanded(await web.desk.four_eyes(), request.agent, request.tool):
         told += " Whoever started the run may only say no."
     return told
 

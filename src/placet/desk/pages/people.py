@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from placet.desk.access.accounts import checked_role
-from placet.desk.access.people import EVERYTHING, ROLES, Actor, Scope, User
+from placet.desk.access.people import EVERYTHING, ROLES, Actor, Scope, User, patterns_of
 from placet.desk.pages.asking import Form, form_of
 from placet.desk.pages.rendering import Notice, show
 from placet.desk.web.context import Web, actor_of, require, web_of
@@ -59,7 +59,8 @@ async def _people(request: Request, actor: Actor, status: int = 200, **more: Any
         "invitation_link": "",
         "invited": "",
         "problem": "",
-        "four_eyes": web.settings.four_eyes,
+        "four_eyes": scope_text(tuple(Scope(agent=path, tool=tool) for path, tool in await web.desk.four_eyes())),
+        "nothing": NOTHING,
         "me": actor.name,
         **more,
     }
@@ -91,6 +92,10 @@ async def _change(web: Web, actor: Actor, form: Form) -> str:
             return await web.accounts.invite(name, by=actor.name)
         case "revoke-link":
             await web.accounts.revoke_invitation(form.text("id"), by=actor.name)
+        case "four-eyes":
+            text = form.text("patterns")
+            scopes = scopes_of(text) if text else ()
+            await web.desk.set_four_eyes(patterns_of(scopes), by=actor.name, reason=form.text("reason") or None)
         case "change":
             await web.accounts.change_user(
                 name, role=checked_role(form.text("role")), decides=scopes_of(form.text("decides")), by=actor.name

@@ -78,17 +78,17 @@ def _is_given(word: Word, name: str) -> bool:
 
 async def why_not_decide(web: Web, actor: Actor, request: DeskRequest, verdict: Verdict | None = None) -> str | None:
     """Why this actor may not decide this request, in words; None when they may. Without a verdict: say yes to it."""
-    started_by = await _starter(web, request) if web.settings.four_eyes else None
-    return why_not(
-        actor, verdict, agent=request.agent, tool=request.tool, started_by=started_by, four_eyes=web.settings.four_eyes
-    )
+    four_eyes = await web.desk.four_eyes()
+    started_by = await _starter(web, request) if four_eyes else None
+    return why_not(actor, verdict, agent=request.agent, tool=request.tool, started_by=started_by, four_eyes=four_eyes)
 
 
 async def decide(web: Web, actor: Actor, request_id: str, word: Word) -> DeskRequest:
     """Say the word as this actor. Problem 404, 403, 409 (naming who won) or 422 when it cannot be."""
     _refuse_what_does_not_belong(word)
     request = await request_or_404(web, request_id)
-    started_by = await _starter(web, request) if web.settings.four_eyes else None
+    four_eyes = await web.desk.four_eyes()
+    started_by = await _starter(web, request) if four_eyes else None
     try:
         refuse_if_not_allowed(
             actor,
@@ -96,7 +96,7 @@ async def decide(web: Web, actor: Actor, request_id: str, word: Word) -> DeskReq
             agent=request.agent,
             tool=request.tool,
             started_by=started_by,
-            four_eyes=web.settings.four_eyes,
+            four_eyes=four_eyes,
         )
         found = await web.desk.decide(
             request_id,

@@ -6,8 +6,6 @@ import ipaddress
 
 import msgspec
 
-from placet.desk.access.people import Scope
-
 MIB = 2**20
 
 
@@ -19,8 +17,6 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     is_open: bool = False
     """Nobody is asked who they are: for one person on one machine. Everything is done as `open_name`, an admin."""
     open_name: str = "local"
-    four_eyes: tuple[Scope, ...] = ()
-    """For these calls whoever started the run may not say yes."""
     max_body: int = MIB
     """Bytes of one request's body."""
     body_seconds: float = 20.0

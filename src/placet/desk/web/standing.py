@@ -13,6 +13,7 @@ from typing import Literal
 from placet.core.approvals import name_of
 from placet.core.gate import calls_under
 from placet.core.json_schema import problems as schema_problems
+from placet.core.separation import is_demanded
 from placet.declare.agent_graph import AgentGraph
 from placet.declare.decisions import Grant, facts_of_word
 from placet.declare.decisions import Word as Said
@@ -88,6 +89,7 @@ async def remarks_on_grant(web: Web, made: GrantMade) -> list[str]:
     return [
         *(_contradiction(each, made) for each in contradicting(others, made, web.clock.now())),
         *(_never_asked(tool) if tool is not None else ()),
+        *(_not_for_own_runs(made) if is_demanded(await web.desk.four_eyes(), made.agent, name_of(made.tool)) else ()),
         *(_ill_fitting(tool, made.arguments or {}) if tool is not None else ()),
     ]
 
@@ -98,6 +100,11 @@ def _never_asked(tool: Tool) -> Iterable[str]:
             f"Calls of {tool.name} are not asked about, so no standing decision reaches them. "
             f"To keep them from starting: placet grants hold tool {tool.name}."
         )
+
+
+def _not_for_own_runs(made: GrantMade) -> Iterable[str]:
+    if made.verdict == "approve":
+        yield f"Four eyes are asked for there: it does not decide calls of runs that {made.by or 'nobody'} started."
 
 
 def _ill_fitting(tool: Tool, arguments: JsonObject) -> Iterable[str]:

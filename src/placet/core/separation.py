@@ -1,0 +1,67 @@
+"""Four eyes: where they are demanded, a yes counts only from somebody else than whoever started the run.
+
+The rule is the store's, and every door asks it here: a decision by hand, a standing decision, a state that comes back,
+and the last look before a call is claimed. What is not known does not count: silence is not somebody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from placet.core.state import RunFold
+from placet.facts.events import AnyFact, DecisionMade, InChild, Pattern
+from placet.facts.ids import path_of
+
+
+def is_demanded(patterns: Iterable[Pattern], agent: str, tool: str) -> bool:
+    """Whether four eyes are demanded for calls of this tool by the agent at this path."""
+    return any(fnmatchcase(agent, path) and fnmatchcase(tool, name) for path, name in patterns)
+
+
+def why_not_theirs(
+    patterns: Sequence[Pattern], *, agent: str, tool: str, started_by: str | None, author: str | None
+) -> str | None:
+    """Why a yes of this author does not count for such a call of a run with this starter; None: it counts."""
+    if not is_demanded(patterns, agent, tool):
+        return None
+    if started_by is None:
+        return (
+            "nobody knows who started this run, and four eyes are asked for: no yes counts here, only a no. Start runs "
+            "with `by=…`, or with RunConfig(started_by=…)."
+        )
+    if author is None:
+        return "whoever said yes gave no name, and four eyes are asked for: somebody with a name has to."
+    if _same(author, started_by):
+        return f"{author} started this run: four eyes are asked for, so somebody else has to say yes."
+    return None
+
+
+def _same(one: str, other: str) -> bool:
+    """Names of a program may be written otherwise than those of a desk's users, which are small."""
+    return one.strip().casefold() == other.strip().casefold()
+
+
+def why_not_these(patterns: Sequence[Pattern], root: RunFold, facts: Iterable[AnyFact]) -> str | None:
+    """Why one of these decisions, which are about to be appended, does not count; None: all of them do."""
+    for fact in facts:
+        bare = fact.fact if isinstance(fact, InChild) else fact
+        if isinstance(bare, DecisionMade) and (why := why_not_this(patterns, root, bare)) is not None:
+            return why
+    return None
+
+
+def why_not_this(patterns: Sequence[Pattern], root: RunFold, decision: DecisionMade) -> str | None:
+    """The same for one decision about a call of this run or of one nested in it. Anybody may say no."""
+    owner, entry = root.find(path_of(decision.call)), root.ledger.entry(decision.call)
+    if decision.verdict == "reject" or owner is None or entry is None:
+        return None
+    return why_not_theirs(
+        patterns, agent=owner.response_agent, tool=entry.name, started_by=root.started_by, author=decision.by
+    )
+
+
+def says_yes(facts: Iterable[AnyFact]) -> bool:
+    """Whether any of them is a decision that lets something happen, or answers: then the rule has to be asked."""
+    bare = (fact.fact if isinstance(fact, InChild) else fact for fact in facts)
+    return any(isinstance(fact, DecisionMade) and fact.verdict != "reject" for fact in bare)
