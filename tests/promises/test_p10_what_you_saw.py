@@ -1,11 +1,13 @@
 """P10: what you saw is what runs."""
 
+import contextlib
 import json
 
 import pytest
 
-from placet import MemoryStore, RunState, StaleApproval, UserError, function_tool
-from placet.testing import Crash, CrashingStore
+from placet import Agent, MemoryStore, RunState, StaleApproval, UserError, function_tool
+from placet.declare.agent import who_acts
+from placet.testing import Crash, CrashingStore, ScriptedModel, function_call
 from tests.promises.scenes import DONE, approve_all, cleanup, drive, facts, refund, reloaded, scene
 
 pytestmark = pytest.mark.promise("P10")
@@ -184,3 +186,105 @@ async def test_an_edit_of_a_tool_that_changed_is_asked_about_once_more_and_not_t
 
     assert result.final_output == "done"
     assert ran == [shown["path"]]
+
+
+def asking(inner, **options):
+    """An agent whose only tool is another agent, which waits for a person."""
+    tool = inner.as_tool("ask_billing", needs_approval=True, **options)
+    return Agent("boss", tools=[tool], model=ScriptedModel([[function_call("ask_billing", {"input": "pay"})], DONE]))
+
+
+def billing(*tools, **options):
+    return Agent("Billing", tools=list(tools), model=ScriptedModel([DONE]), **options)
+
+
+@function_tool
+async def look(path: str) -> str:
+    return path
+
+
+@function_tool(name_override="look")
+async def look_elsewhere(path: str, secretly: bool) -> str:
+    return f"{path} {secretly}"
+
+
+@function_tool
+async def erase(path: str) -> str:
+    return path
+
+
+OTHERS = {
+    "another name": lambda: Agent("Billing 2", tools=[look], instructions="Bill.", model=ScriptedModel([DONE])),
+    "another key": lambda: billing(look, instructions="Bill.", key="other"),
+    "other instructions": lambda: billing(look, instructions="Steal."),
+    "one tool more": lambda: billing(look, erase, instructions="Bill."),
+    "a tool with another schema": lambda: billing(look_elsewhere, instructions="Bill."),
+    "somebody to hand over to": lambda: billing(look, instructions="Bill.", handoffs=[Agent("Thief", tools=[erase])]),
+    "another agent behind its tool": lambda: billing(look, Agent("Thief").as_tool("x"), instructions="Bill."),
+    "a server": lambda: billing(look, instructions="Bill.", mcp_servers=[NoServer()]),
+}
+
+
+class NoServer:
+    name = "files"
+
+    def in_use(self):
+        return contextlib.nullcontext()
+
+    async def tools_for(self, *_):
+        return []
+
+    def last_listed(self):
+        return []
+
+
+@pytest.mark.parametrize("other", OTHERS)
+async def test_another_agent_behind_the_tool_voids_the_approval(other):
+    boss = asking(billing(look, instructions="Bill."))
+    state = (await drive(boss, "go")).to_state()
+    state.approve(state.get_interruptions()[0])
+    changed = asking(OTHERS[other]())
+    result = await drive(changed, await RunState.from_string(changed, state.to_string()), store=MemoryStore())
+
+    assert len(result.interruptions) == 1
+    assert "changed" in result.interruptions[0].why
+
+
+async def test_the_same_agent_built_anew_keeps_the_approval():
+    boss = asking(billing(look, erase, instructions="Bill."))
+    state = (await drive(boss, "go")).to_state()
+    state.approve(state.get_interruptions()[0])
+    again = asking(billing(erase, look, instructions="Bill."))
+    again.model = ScriptedModel([DONE])
+    result = await drive(again, await RunState.from_string(again, state.to_string()), store=MemoryStore())
+
+    assert result.final_output == "done"
+
+
+def test_agents_that_lead_to_each_other_are_described_and_each_once():
+    team = [Agent(f"a{number}") for number in range(12)]
+    for agent in team:
+        agent.handoffs = [each for each in team if each is not agent]
+
+    assert len(who_acts(team[0])) == 12
+
+
+@pytest.mark.parametrize("change", ["version", "schema", "a part of the schema"])
+async def test_a_tool_that_is_changed_in_place_is_another_tool(change):
+    ran = []
+    tool = another_cleanup(ran, version="1")
+    ops = scene([cleanup("/a", "c1")], DONE, tools=(tool,))
+    state = (await drive(ops.agent, "go")).to_state()
+    before = tool.fingerprint
+    state.approve(state.get_interruptions()[0])
+    if change == "version":
+        tool.version = "2"
+    elif change == "schema":
+        tool.params_json_schema = {**tool.params_json_schema, "minProperties": 1}
+    else:
+        tool.params_json_schema["properties"]["path"]["minLength"] = 1
+    result = await drive(ops.agent, state)
+
+    assert tool.fingerprint != before
+    assert ran == []
+    assert len(result.interruptions) == 1

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from placet import Agent, Runner, RunState, UserError
-from placet.testing import ScriptedModel, assistant_message, function_call
+from placet import Agent, MemoryStore, RunConfig, Runner, RunState, UserError
+from placet.testing import ManualClock, ScriptedModel, assistant_message, function_call
 from placet.tools import (
     ApplyPatchOperation,
     ApplyPatchResult,
@@ -204,3 +204,84 @@ async def test_an_editor_of_ones_own_applies_one_operation_after_the_other_until
 
     assert seen == ["a", "b"]
     assert last_output(result) == "saw a\nsaw b"
+
+
+def make_shell(**options: Any) -> Any:
+    return ShellTool(lambda _request: "ran", **options)
+
+
+def make_patch(**options: Any) -> Any:
+    class Editor:
+        def create_file(self, operation: ApplyPatchOperation) -> str:
+            return "created"
+
+        update_file = delete_file = create_file
+
+    return ApplyPatchTool(Editor(), **options)
+
+
+@pytest.mark.parametrize("make", [make_shell, make_patch])
+@pytest.mark.parametrize("rule", ["never", "always", None, 0, 1, []])
+def test_a_rule_that_is_none_is_refused_where_it_is_written(make: Any, rule: Any) -> None:
+    with pytest.raises(UserError, match="needs_approval is True, False or a function"):
+        make(needs_approval=rule)
+
+
+@pytest.mark.parametrize(("make", "call"), [(make_shell, shell_call("ls")), (make_patch, patch_call())])
+async def test_deadlines_are_as_for_other_tools(make: Any, call: Any) -> None:
+    clock = ManualClock()
+    config = RunConfig(clock=clock)
+    late = an_agent(call, tools=[make(decide_within=60)])
+    state = (await Runner.run(late, "go", run_config=config, store=MemoryStore())).to_state()
+    clock.advance(61)
+    ended = await Runner.run(late, state, run_config=config, store=MemoryStore())
+    assert "nobody decided" in last_output(ended)
+
+    unused = an_agent(call, tools=[make(approval_valid_for=60)])
+    state = (await Runner.run(unused, "go", run_config=config, store=MemoryStore())).to_state()
+    state.approve(state.get_interruptions()[0])
+    clock.advance(61)
+    asked = await Runner.run(unused, state, run_config=config, store=MemoryStore())
+    assert len(asked.interruptions) == 1
+
+    escalated = an_agent(call, tools=[make(decide_within=60, at_deadline="escalate")])
+    state = (await Runner.run(escalated, "go", run_config=config, store=MemoryStore())).to_state()
+    clock.advance(61)
+    waits = await Runner.run(escalated, state, run_config=config, store=MemoryStore())
+    assert len(waits.interruptions) == 1
+
+
+@pytest.mark.parametrize("make", [make_shell, make_patch])
+def test_a_deadline_that_is_none_is_refused_where_it_is_written(make: Any) -> None:
+    with pytest.raises(UserError, match="at_deadline"):
+        make(at_deadline="approve")
+    with pytest.raises(UserError, match="decide_within"):
+        make(decide_within=-1)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "arguments"),
+    [
+        (make_shell, "shell", {"commands": ["ls"], "folder": "/"}),
+        (make_shell, "shell", {"commands": []}),
+        (make_shell, "shell", {"commands": ["ls"], "timeout_ms": True}),
+        (
+            make_patch,
+            "apply_patch",
+            {"operations": [{"type": "delete_file", "path": "a", "diff": None, "force": True}]},
+        ),
+    ],
+)
+async def test_what_would_not_run_as_it_is_shown_reaches_nobody(make: Any, name: str, arguments: Any) -> None:
+    agent = an_agent(function_call(name, arguments, call_id="c"), tools=[make()])
+    result = await Runner.run(agent, "go", store=MemoryStore())
+
+    assert result.interruptions == []
+    assert "invalid" in last_output(result)
+
+
+async def test_limits_that_are_left_out_are_not_missed() -> None:
+    agent = an_agent(function_call("shell", {"commands": ["ls"]}, call_id="c"), tools=[make_shell()])
+    result = await Runner.run(agent, "go", store=MemoryStore())
+
+    assert [item.arguments for item in result.interruptions] == ['{"commands": ["ls"]}']

@@ -24,6 +24,7 @@ from placet.declare.tool import (
     Tool,
     default_tool_error_function,
     escaped,
+    fingerprint_of,
 )
 from placet.declare.tool_schema import strict_schema
 from placet.declare.tool_values import InvalidArguments, Validated, WholeType
@@ -42,7 +43,7 @@ from placet.facts.checks import (
     optional,
     sequence_of,
 )
-from placet.facts.codec import JsonObject
+from placet.facts.codec import Json, JsonObject
 from placet.facts.errors import UserError
 from placet.facts.model_settings import ModelSettings
 from placet.ports import Model, Toolset
@@ -106,6 +107,51 @@ class AgentTool(FunctionTool):
     on_stream: Callable[[Any], Any] | None = None
 
     kind = "agent"
+
+    @property
+    def fingerprint(self) -> str:
+        """Besides the schema and the version: who would act, since that is what a reviewer says yes to."""
+        return fingerprint_of(self.params_json_schema, self.version, who_acts(self.agent))
+
+
+def who_acts(agent: Agent[Any]) -> list[Json]:
+    """What makes an agent the one that it is, and all agents that it can give the work to: their names (or keys), their
+    instructions where they are a text, and what they can do. Their models are no part of it, nor is what servers list.
+    """
+    known = [agent]
+    return [_description(each, known) for each in known]  # it grows meanwhile: each once, however many lead to it
+
+
+def _description(agent: Agent[Any], known: list[Agent[Any]]) -> JsonObject:
+    return {
+        "agent": agent.address,
+        "instructions": agent.instructions if isinstance(agent.instructions, str) else None,
+        "tools": [_ability(tool, known) for tool in sorted(agent.tools, key=_order)],
+        "servers": sorted(server.name for server in agent.mcp_servers),
+        "handoffs": [_place_of(each.agent, known) for each in agent.all_handoffs] if agent.handoffs else [],
+    }
+
+
+def _order(tool: Tool | HostedTool) -> str:
+    return f"{type(tool).__name__} {tool.name}"
+
+
+def _ability(tool: Tool | HostedTool, known: list[Agent[Any]]) -> list[Json]:
+    if isinstance(tool, AgentTool):
+        return [tool.identity, tool.first_fingerprint, _place_of(tool.agent, known)]
+    if isinstance(tool, FunctionTool):
+        return [tool.identity, tool.fingerprint]
+    if isinstance(tool, HostedMCPTool):
+        return [tool.server_label, tool.callable_named("*").fingerprint]
+    return [tool.name]
+
+
+def _place_of(agent: Agent[Any], known: list[Agent[Any]]) -> int:
+    for place, each in enumerate(known):
+        if each is agent:
+            return place
+    known.append(agent)
+    return len(known) - 1
 
 
 @dataclass(eq=False)
@@ -286,6 +332,9 @@ class Agent(Generic[T]):
         parameters: type[Any] | None = None,
         input_builder: Callable[[JsonObject], str | list[JsonObject]] | None = None,
         version: str | None = None,
+        decide_within: float | None = None,
+        at_deadline: Literal["reject", "escalate"] = "reject",
+        approval_valid_for: float | None = None,
     ) -> AgentTool:
         """This agent as a tool of another. Its own gated calls pause the outermost run and are decided there.
 
@@ -312,6 +361,9 @@ class Agent(Generic[T]):
             failure_error_function=failure_error_function,
             recovery="retry",  # nothing happens between the claim and the first fact of the nested run
             version=version,
+            decide_within=decide_within,
+            at_deadline=at_deadline,
+            approval_valid_for=approval_valid_for,
             validate_arguments=_text_input if parameters is None else WholeType(parameters),
             agent=self,
             custom_output_extractor=custom_output_extractor,

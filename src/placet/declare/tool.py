@@ -150,11 +150,7 @@ class FunctionTool:
         return None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.needs_approval, bool) and not callable(self.needs_approval):
-            raise UserError(
-                f"Tool '{self.name}': needs_approval is True, False or a function (ctx, params, call_id), "
-                f"not {self.needs_approval!r}."
-            )
+        check_rule(self.name, self.needs_approval, "(ctx, params, call_id)")
         if self.on_approval is not None and not callable(self.on_approval):
             raise UserError(f"Tool '{self.name}': on_approval is a function (ctx, item), not {self.on_approval!r}.")
         if self.recovery not in ("ask", "retry") and not callable(self.recovery):
@@ -193,6 +189,12 @@ class FunctionTool:
     def first_fingerprint(self) -> str:
         """The same as digests of the first version have it."""
         return fingerprint_of(self.params_json_schema, self.version)
+
+
+def check_rule(tool: str, rule: object, form: str) -> None:
+    """An unknown word would be anybody's guess: it is refused where it is written."""
+    if not isinstance(rule, bool) and not callable(rule):
+        raise UserError(f"Tool '{tool}': needs_approval is True, False or a function {form}, not {rule!r}.")
 
 
 def fingerprint_of(schema: Mapping[str, Any], *more: Json) -> str:

@@ -32,6 +32,27 @@ class Validated(msgspec.Struct, frozen=True):
     """Parameters of which `values` does not tell what the function gets."""
 
 
+def refuse_unknown(arguments: JsonObject, schema: JsonObject) -> None:
+    """InvalidArguments where an argument is no parameter of the schema, at any depth of objects and lists."""
+    unknown = list(_unknown(arguments, schema, ""))
+    if unknown:
+        raise InvalidArguments("\n".join(f"{place}: Unknown argument" for place in unknown))
+
+
+def _unknown(value: Json, schema: Any, place: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        known = schema.get("properties", {})
+        for name, each in value.items():
+            where = f"{place}.{name}" if place else name
+            if name in known:
+                yield from _unknown(each, known[name], where)
+            else:
+                yield where
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _unknown(each, schema.get("items", {}), f"{place}[{index}]")
+
+
 class Choice(msgspec.Struct, frozen=True):
     """What becomes of one parameter: its value as JSON (UNSET: it is left out), and whether that tells all."""
 

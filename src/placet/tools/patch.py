@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from placet.declare.context import RunContextWrapper, ToolContext
-from placet.declare.tool import EnabledRule, Failed, FunctionTool, OnApproval, Recovery
-from placet.declare.tool_values import InvalidArguments
+from placet.declare.tool import EnabledRule, Failed, FunctionTool, OnApproval, Recovery, check_rule
+from placet.declare.tool_values import InvalidArguments, Validated, refuse_unknown
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
 
@@ -100,10 +100,14 @@ class ApplyPatchTool(FunctionTool):
         recovery: Recovery = "ask",
         version: str | None = None,
         timeout: float | None = None,
+        decide_within: float | None = None,
+        at_deadline: Literal["reject", "escalate"] = "reject",
+        approval_valid_for: float | None = None,
     ) -> None:
         for method in ("create_file", "update_file", "delete_file"):
             if not callable(getattr(editor, method, None)):
                 raise UserError(f"An editor of patches has a method {method}(operation); {editor!r} has none.")
+        check_rule(name, needs_approval, "(ctx, operation, call_id)")
         self.editor = editor
         super().__init__(
             name=name,
@@ -111,11 +115,15 @@ class ApplyPatchTool(FunctionTool):
             params_json_schema=SCHEMA,
             on_invoke_tool=self._apply,
             needs_approval=needs_approval if isinstance(needs_approval, bool) else _per_operation(needs_approval),
+            validate_arguments=_validated,
             on_approval=on_approval,
             is_enabled=is_enabled,
             recovery=recovery,
             version=version,
             timeout=timeout,
+            decide_within=decide_within,
+            at_deadline=at_deadline,
+            approval_valid_for=approval_valid_for,
         )
 
     async def _apply(self, ctx: ToolContext[Any], text: str) -> object:
@@ -152,6 +160,13 @@ def _operation(given: object, place: int, ctx: RunContextWrapper[Any] | None) ->
     if not isinstance(diff, str) and kind != "delete_file":
         raise InvalidArguments(f"operations.{place}.diff: a text is needed")
     return ApplyPatchOperation(kind, path, diff if isinstance(diff, str) else None, ctx)
+
+
+def _validated(arguments: JsonObject) -> Validated:
+    """What is shown is what runs: an argument that no editor would be told of is refused."""
+    operations_of(arguments)
+    refuse_unknown(arguments, SCHEMA)
+    return Validated(arguments)
 
 
 def _per_operation(

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from placet.declare.context import RunContextWrapper, ToolContext
-from placet.declare.tool import EnabledRule, FunctionTool, OnApproval, Recovery
-from placet.declare.tool_values import InvalidArguments
+from placet.declare.tool import EnabledRule, FunctionTool, OnApproval, Recovery, check_rule
+from placet.declare.tool_values import InvalidArguments, Validated, refuse_unknown
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
 
@@ -101,9 +101,13 @@ class ShellTool(FunctionTool):
         recovery: Recovery = "ask",
         version: str | None = None,
         timeout: float | None = None,
+        decide_within: float | None = None,
+        at_deadline: Literal["reject", "escalate"] = "reject",
+        approval_valid_for: float | None = None,
     ) -> None:
         if not callable(executor):
             raise UserError(f"A shell tool needs an executor that can be called with a request, not {executor!r}.")
+        check_rule(name, needs_approval, "(ctx, action, call_id)")
         self.executor = executor
         super().__init__(
             name=name,
@@ -111,11 +115,15 @@ class ShellTool(FunctionTool):
             params_json_schema=SCHEMA,
             on_invoke_tool=self._run,
             needs_approval=needs_approval if isinstance(needs_approval, bool) else _about_action(needs_approval),
+            validate_arguments=_validated,
             on_approval=on_approval,
             is_enabled=is_enabled,
             recovery=recovery,
             version=version,
             timeout=timeout,
+            decide_within=decide_within,
+            at_deadline=at_deadline,
+            approval_valid_for=approval_valid_for,
         )
 
     async def _run(self, ctx: ToolContext[Any], text: str) -> str:
@@ -136,6 +144,13 @@ def action_of(arguments: JsonObject | None) -> ShellActionRequest:
     return ShellActionRequest(
         [str(each) for each in commands], _number(given, "timeout_ms"), _number(given, "max_output_length")
     )
+
+
+def _validated(arguments: JsonObject) -> Validated:
+    """What is shown is what runs: an argument that no executor would be told of is refused."""
+    action_of(arguments)
+    refuse_unknown(arguments, SCHEMA)
+    return Validated(arguments)
 
 
 def _number(given: JsonObject, name: str) -> int | None:
