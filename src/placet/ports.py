@@ -262,6 +262,21 @@ class Page(Generic[V]):
         self.cursor = cursor
 
 
+class IndexedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a store has indexed of a run, by column, as it stands: for the audit, which compares it with the log."""
+
+    run: dict[str, object]
+    requests: list[dict[str, object]]
+
+
+class IndexedOperators(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands beside the operators' log, as it stands, and what belongs to no run."""
+
+    grants: list[dict[str, object]]
+    strays: list[str]
+    """Runs that are not listed, and of which lines or requests are there all the same."""
+
+
 class RequestQuery(msgspec.Struct, frozen=True, kw_only=True):
     status: RequestStatus | None = "pending"
     run_id: str | None = None
@@ -449,6 +464,10 @@ class DeskStore(Store, RecordStore, Protocol):
         """What no single run's log can say: holds, lifted holds, standing grants and their revocations, which runs
         were erased or deleted, each written with what it did, in a chain of its own. Its `run_id` is OPERATORS."""
         ...
+
+    async def indexed(self, run_id: str) -> IndexedRun | None: ...
+
+    async def indexed_operators(self) -> IndexedOperators: ...
 
     async def feed(self, after: int, limit: int = 500) -> list[FeedEntry]: ...
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias, assert_never
 
 import msgspec
 
 from placet.core.approvals import Entry
+from placet.core.fold import fold
 from placet.core.log import Line
 from placet.core.state import RunFold
 from placet.facts.codec import JsonObject
@@ -21,6 +22,7 @@ from placet.facts.events import (
     InputAsked,
     PlainFact,
     QuestionEscalated,
+    Record,
 )
 from placet.facts.ids import request_id
 
@@ -108,7 +110,7 @@ class Escalated(msgspec.Struct, frozen=True):
 RequestChange: TypeAlias = Opened | Closed | Reopened | Escalated
 
 
-def request_changes(run_id: str, lines: Sequence[Line], run: RunFold) -> list[RequestChange]:
+def request_changes(run_id: str, lines: Sequence[Line | Record], run: RunFold) -> list[RequestChange]:
     """What appending these lines does to the questions of the run, in order. `run` is the fold with the lines."""
     facts = [(line.at, _bare(fact)) for line in lines for fact in line.facts]
     numbers = _numbers([fact for _, fact in facts], run)
@@ -121,6 +123,50 @@ def request_changes(run_id: str, lines: Sequence[Line], run: RunFold) -> list[Re
             found.append(Closed(fact.call, "closed", word.by, word.at, word.reason))
         found += _changes(run_id, at, fact, numbers, run)
     return found
+
+
+def rebuilt(run_id: str, records: Iterable[Record], run: RunFold) -> dict[str, RequestRow]:
+    """The questions that these records of a run's log ask, by id, as they stand after the last. `run` is the fold
+    before them, and goes on with them."""
+    rows: dict[str, RequestRow] = {}
+    for record in records:
+        fold(record.facts, into=run)
+        for change in request_changes(run_id, [record], run):
+            _note(rows, change)
+    return rows
+
+
+def _note(rows: dict[str, RequestRow], change: RequestChange) -> None:
+    match change:
+        case Opened(row):
+            _close(rows, Closed(row.call, "closed"))
+            rows[row.id] = row
+        case Closed():
+            _close(rows, change)
+        case Reopened(call):
+            last = max((row for row in rows.values() if row.call == call), key=lambda row: row.number, default=None)
+            if last is not None:
+                rows[last.id] = _ended(last, Closed(call, "pending"))
+        case Escalated():
+            for row in _pending(rows, change.call):
+                rows[row.id] = msgspec.structs.replace(row, escalated_at=change.at, expires_at=None)
+        case never:
+            assert_never(never)
+
+
+def _close(rows: dict[str, RequestRow], end: Closed) -> None:
+    for row in _pending(rows, end.call):
+        rows[row.id] = _ended(row, end)
+
+
+def _ended(row: RequestRow, end: Closed) -> RequestRow:
+    return msgspec.structs.replace(
+        row, status=end.status, decided_by=end.by, decided_at=end.at, reason=end.reason, grant=end.grant
+    )
+
+
+def _pending(rows: dict[str, RequestRow], call: str) -> list[RequestRow]:
+    return [row for row in rows.values() if row.call == call and row.status == "pending"]
 
 
 def _numbers(facts: Sequence[PlainFact], run: RunFold) -> Iterator[int]:

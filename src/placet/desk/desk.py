@@ -1,7 +1,8 @@
 """The desk for programs: start runs, see what waits, decide, in any process that reaches the store.
 
-Nothing that the desk says rests on an index alone: a decision is checked against the run's log and appended there,
-at the position that was looked at, so that of two contradicting ones exactly one wins and the other learns who did.
+Lists come from the store's index. One request, and what is decided about it, comes from the run's log: a decision is
+appended there, at the position that was looked at, so that of two contradicting ones exactly one wins and the other
+learns who did.
 """
 
 from __future__ import annotations
@@ -50,7 +51,6 @@ from placet.facts.checks import (
 from placet.facts.codec import JsonObject
 from placet.facts.errors import (
     AccessDenied,
-    NotPending,
     PlacetError,
     PositionConflict,
     RunFinished,
@@ -78,6 +78,7 @@ from placet.runtime.journal import load_recent
 from placet.runtime.toolsets import find_tools, servers_in_use
 from placet.service.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.service.embedded import EmbeddedEngine
+from placet.service.questions import true_request
 from placet.states.run_state import as_input, new_log
 from placet.stores.opening import open_store
 
@@ -620,10 +621,7 @@ class Desk:
         return row
 
     async def _request_row(self, request_id: str) -> RequestRow:
-        row = await self.store.request(request_id)
-        if row is None:
-            raise NotPending(f"There is no request {request_id} in this store.")
-        return row
+        return await true_request(self.store, request_id)
 
     async def _append(self, run_id: str, facts_at: Callable[[Log, RunFold], list[AnyFact]]) -> None:
         """Append from outside: look, decide what to say there, and say it only if nobody else spoke in between."""

@@ -28,6 +28,7 @@
     │   └── RequestNotTaken                ... and it certainly did not take it: nothing was delivered
     ├── DeliveryUnknown                    nobody knows whether a request was taken: resume with resend=True | False
     └── StoreError                         the store could not do its work
+        ├── IndexAltered                   what a store lists is not what the run's log says: somebody changed it
         ├── PositionConflict               an append named a position that is not the end of the log
         └── IllegalTransition              a fact cannot follow the facts before it (nothing was changed)
 
@@ -209,6 +210,10 @@ class DeliveryUnknown(PlacetError):
 
 class StoreError(PlacetError):
     code = "store_error"
+
+
+class IndexAltered(StoreError):
+    code = "index_altered"
 
 
 class PositionConflict(StoreError):

@@ -1,6 +1,7 @@
 """The audit of logs: each run's chain checked offline, and heads that are kept elsewhere compared with what is there.
 
-The chain itself finds a changed, reordered or inserted line. A tail that was cut off, or a whole log that was
+The chain itself finds a changed, reordered or inserted line, and what is listed beside a log is compared with what the
+log says. A tail that was cut off, or a whole log that was
 written anew, looks whole by itself: it is found by comparing with heads that were taken earlier and kept where a
 forger does not reach.
 """
@@ -20,6 +21,7 @@ from placet.core.state import RunFold
 from placet.facts.errors import PlacetError, UserError
 from placet.facts.events import AnyFact, Erased, RunErased, RunsDeleted
 from placet.ports import OPERATORS, DeskStore, RunQuery
+from placet.service.index_audit import index_problem, operators_problem
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -112,6 +114,12 @@ async def _operators(store: DeskStore, kept: list[Head]) -> tuple[Verdict | None
         log = await store.operators_log()
         facts = [fact for record in read_lines(log.lines) for fact in record.facts]
         verdict = _verdict_on(log, kept) if len(log) or kept else None
+        if verdict is None or verdict.is_whole:
+            problem = await operators_problem(store, facts)
+            if problem is not None and (await store.operators_log()).head != log.head:
+                return await _operators(store, kept)  # somebody wrote in between
+            if problem is not None:
+                verdict = Verdict(run_id=OPERATORS, verdict="altered", message=problem)
     except PlacetError as error:
         return Verdict(run_id=OPERATORS, verdict="unreadable", message=str(error)), _Told({}, {})
     told = _Told({fact.run: fact for fact in facts if isinstance(fact, RunErased)}, _deletions(facts))
@@ -151,26 +159,43 @@ def _verdict_on_gone(run_id: str, kept: list[Head], deletion: Deletion | None) -
 
 async def _verdict(store: DeskStore, run_id: str, kept: list[Head], told: _Told) -> Verdict:
     try:
-        stored = await store.load(run_id)
-        log = stored.log if stored is not None else None
-        if log is None:
-            return Verdict(run_id=run_id, verdict="unreadable", message="its log is not there")
-        deletion, erasure = told.deletions.get(run_id), told.erasures.get(run_id)
-        if deletion is not None:
-            if _is_back(log, deletion):
-                message = f"{_by_whom('deleted', deletion.by, deletion.at)}, and is back: was a backup restored, or a "
-                message += "state that somebody kept resumed? Delete it again"
-                return Verdict(run_id=run_id, verdict="restored", message=message, deleted=deletion)
-            # another run has begun under its id: what was kept of the first one is settled by the deletion
-            kept = [head for head in kept if (head.length, head.digest) != (deletion.length, deletion.head)]
-            erasure = erasure if erasure is not None and erasure.at > deletion.at else None
-        verdict = _verdict_on(log, kept)
-        if verdict.is_whole and not await _cache_fits(store, log):
-            message = "its cached fold is not what its log gives: delete it from placet_folds, and it is made anew"
-            return Verdict(run_id=run_id, verdict="altered", message=message)
-        return _with_erasure(verdict, log, erasure) if verdict.is_whole else verdict
+        while True:
+            stored = await store.load(run_id)
+            log = stored.log if stored is not None else None
+            if log is None:
+                return Verdict(run_id=run_id, verdict="unreadable", message="its log is not there")
+            verdict, erasure = _verdict_on_listed(log, kept, told)
+            problem = await _problem_beside(store, log, erasure) if verdict.is_whole else None
+            if problem is None:
+                return verdict
+            again = await store.load(run_id)
+            if again is not None and again.head == log.head:  # nobody wrote in between
+                return Verdict(run_id=run_id, verdict="altered", message=problem)
     except PlacetError as error:
         return Verdict(run_id=run_id, verdict="unreadable", message=str(error))
+
+
+def _verdict_on_listed(log: Log, kept: list[Head], told: _Told) -> tuple[Verdict, RunErased | None]:
+    """The verdict on a log that is there, and who erased it, if somebody did."""
+    run_id = log.run_id
+    deletion, erasure = told.deletions.get(run_id), told.erasures.get(run_id)
+    if deletion is not None:
+        if _is_back(log, deletion):
+            message = f"{_by_whom('deleted', deletion.by, deletion.at)}, and is back: was a backup restored, or a "
+            message += "state that somebody kept resumed? Delete it again"
+            return Verdict(run_id=run_id, verdict="restored", message=message, deleted=deletion), erasure
+        # another run has begun under its id: what was kept of the first one is settled by the deletion
+        kept = [head for head in kept if (head.length, head.digest) != (deletion.length, deletion.head)]
+        erasure = erasure if erasure is not None and erasure.at > deletion.at else None
+    verdict = _verdict_on(log, kept)
+    return _with_erasure(verdict, log, erasure) if verdict.is_whole else verdict, erasure
+
+
+async def _problem_beside(store: DeskStore, log: Log, erasure: RunErased | None) -> str | None:
+    """What is wrong beside a log that is whole."""
+    if not await _cache_fits(store, log):
+        return "its cached fold is not what its log gives: delete it from placet_folds, and it is made anew"
+    return await index_problem(store, log, erasure)
 
 
 async def _cache_fits(store: DeskStore, log: Log) -> bool:

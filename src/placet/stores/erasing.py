@@ -32,9 +32,16 @@ def deleted(wanted: RunsDeleted, gone: list[DeletedRun]) -> RunsDeleted:
 def request_erased(data: str) -> str:
     """A question without what was asked: that there was one, about which tool, and when."""
     row: RequestRow = read_request(data, "closed", None)
-    return text_of(msgspec.structs.replace(row, arguments=ERASED, digest="", why=None, status="pending"))
+    blank = msgspec.structs.replace(row, arguments=ERASED, digest="", why=None, questions=None, status="pending")
+    return text_of(blank)
 
 
 def closing_erased(closing: str | None) -> str | None:
     """How a question ended, without by whom and why."""
     return None if closing is None else msgspec.json.encode(Closing(None, read_closing(closing).at, None)).decode()
+
+
+def is_blank(row: RequestRow) -> bool:
+    """Whether a question says no more than what erasing leaves of it."""
+    said = (row.why, row.questions, row.decided_by, row.reason, row.grant)
+    return (row.arguments, row.digest) == (ERASED, "") and not any(each is not None for each in said)

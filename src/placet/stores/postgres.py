@@ -15,16 +15,15 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, assert_never
+from typing import Any, Self
 
 import psycopg
 
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange, RequestRow
+from placet.core.index import RequestRow
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.facts.addresses import without_credentials
-from placet.facts.codec import encode
 from placet.facts.errors import StoreError
 from placet.facts.events import (
     AnyFact,
@@ -36,7 +35,19 @@ from placet.facts.events import (
     RunsDeleted,
     StandingGrantMade,
 )
-from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun
+from placet.ports import (
+    FeedEntry,
+    Hold,
+    IndexedOperators,
+    IndexedRun,
+    Lease,
+    Page,
+    RequestQuery,
+    RunQuery,
+    RunRow,
+    StoredRun,
+)
+from placet.stores.auditing import indexed_operators, indexed_run
 from placet.stores.caching import SHORT, CachedFold, fold_version, recent_log, without_cache
 from placet.stores.cancelling import Cancellations
 from placet.stores.forking import leave_to_the_parent, watch_forks
@@ -46,7 +57,6 @@ from placet.stores.operators import placed, whole_log
 from placet.stores.ownership import driven_by, new_owner, pause_after_giving_up, taken_over
 from placet.stores.postgres_connections import (
     SQL,
-    TEXTS,
     Connection,
     Connections,
     Work,
@@ -56,6 +66,7 @@ from placet.stores.postgres_connections import (
 from placet.stores.postgres_deleting import delete, purge
 from placet.stores.postgres_erasing import erase
 from placet.stores.postgres_operators import audited, write_grants
+from placet.stores.postgres_parameters import filtered, parameters, searchable
 from placet.stores.postgres_records import PostgresRecords
 from placet.stores.postgres_renewals import Renewals
 from placet.stores.queries import Migration
@@ -65,7 +76,6 @@ from placet.stores.rows import (
     check_limit,
     check_status,
     checked,
-    closing_text,
     page_of,
     read_grant,
     read_request,
@@ -258,7 +268,7 @@ class PostgresStore(PostgresRecords):
 
     async def append(self, lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold) -> None:
         append = append_of(lease, log, lines, run)
-        given = _parameters(append)
+        given = parameters(append)
 
         async def work(db: Connection, tried: bool) -> Row | None:
             if not append.grants and append.fold is None and not append.drops_fold:
@@ -285,12 +295,12 @@ class PostgresStore(PostgresRecords):
         opened.ring()
 
     async def waiting_on(self, session_key: str) -> Sequence[str]:
-        return [run_id for (run_id,) in await self._rows("waiting_on", {"session": _text(session_key)})]
+        return [run_id for (run_id,) in await self._rows("waiting_on", {"session": searchable(session_key)})]
 
     # -- grants and holds -------------------------------------------------------------------------------------------
 
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
-        return [read_grant(data) for (data,) in await self._rows("standing_grants", {"agent": _text(agent)})]
+        return [read_grant(data) for (data,) in await self._rows("standing_grants", {"agent": searchable(agent)})]
 
     async def use_grant(self, grant: GrantMade, call_id: str) -> bool:
         return bool(await self._value("use_grant", {"grant": grant.id, "call": call_id, "uses": grant.uses}))
@@ -334,6 +344,13 @@ class PostgresStore(PostgresRecords):
     async def operators_log(self) -> Log:
         return whole_log(await self._rows("operators_log"))
 
+    async def indexed(self, run_id: str) -> IndexedRun | None:
+        given = {"id": run_id}
+        return indexed_run(await self._rows("indexed_run", given), await self._rows("indexed_requests", given))
+
+    async def indexed_operators(self) -> IndexedOperators:
+        return indexed_operators(await self._rows("indexed_grants"), await self._rows("strays"))
+
     async def holds(self) -> list[Hold]:
         rows = await self._rows("holds")
         return [Hold(kind=kind, name=name, by=by, at=at, reason=reason) for kind, name, by, at, reason in rows]
@@ -346,7 +363,7 @@ class PostgresStore(PostgresRecords):
         after = after_cursor(query.cursor, LAST if query.newest_first else 0)
         given = {"after": after, "limit": limit + 1, "run_id": query.run_id}
         name = ("requests" if query.run_id is None else "requests_of_run") + ("_newest" if query.newest_first else "")
-        sql = _filtered(name, given, {"status": query.status, "agent": query.agent, "tool": query.tool})
+        sql = filtered(name, given, {"status": query.status, "agent": query.agent, "tool": query.tool})
         rows = await self._rows(name, given, sql)
         return page_of(rows, limit, lambda row: int(row[0]), lambda row: read_request(*row[1:]))
 
@@ -358,7 +375,7 @@ class PostgresStore(PostgresRecords):
         check_status(query.status, "run")
         limit = check_limit(query.limit)
         given: dict[str, object] = {"before": after_cursor(query.cursor, LAST), "limit": limit + 1}
-        sql = _filtered("runs", given, {"status": query.status, "agent": query.agent})
+        sql = filtered("runs", given, {"status": query.status, "agent": query.agent})
         return page_of(await self._rows("runs", given, sql), limit, lambda row: int(row[0]), read_run)
 
     async def run(self, run_id: str) -> RunRow | None:
@@ -518,31 +535,6 @@ async def _announce(db: Connection, _tried: bool) -> None:
     await db.execute(SQL["announce"])
 
 
-def _parameters(append: Append) -> dict[str, Any]:  # Any: parameters of a statement
-    return {
-        "run_id": append.run_id,
-        "epoch": append.epoch,
-        "position": append.position,
-        "key": append.key,
-        "head": append.head,
-        "texts": list(append.texts),
-        "checksums": list(append.checksums),
-        "at": append.at,
-        "agent": _text(append.agent),
-        "status": append.status,
-        "turn": append.turn,
-        "session": _text(append.session) if append.session is not None else None,
-        "holds_session": append.holds_session,
-        "final_output": append.final_output,
-        "stopped": _text(append.stopped) if append.stopped is not None else None,
-        "started_by": _text(append.started_by) if append.started_by is not None else None,
-        "wake_at": append.wake_at,
-        "has_work": append.has_work,
-        "changes": _json([_change(change) for change in append.changes]),
-        "grants": _json([_grant(fact) for fact in append.grants]),
-    }
-
-
 async def _change_fold(db: Connection, append: Append) -> None:
     """Cache the fold with the append that it goes with, or let go of one that has no use any more."""
     if append.fold is not None:
@@ -550,49 +542,3 @@ async def _change_fold(db: Connection, append: Append) -> None:
         await db.execute(SQL["cache_fold"], given | {"id": append.run_id})
     elif append.drops_fold:
         await db.execute(SQL["drop_fold"], {"id": append.run_id})
-
-
-def _json(objects: list[dict[str, object]]) -> str | None:
-    return encode(objects).decode() if objects else None
-
-
-def _change(change: RequestChange) -> dict[str, object]:
-    match change:
-        case Opened(row):
-            return {
-                "op": "open",
-                "call": row.call,
-                "status": "closed",
-                "closing": closing_text(Closed(row.call, "closed")),
-                "id": row.id,
-                "number": row.number,
-                "agent": _text(row.agent),
-                "tool": _text(row.tool),
-                "data": text_of(row),
-            }
-        case Closed():
-            return {"op": "close", "call": change.call, "status": change.status, "closing": closing_text(change)}
-        case Reopened(call):
-            return {"op": "reopen", "call": call}
-        case Escalated():
-            return {"op": "escalate", "call": change.call, "at": change.at}
-        case never:
-            assert_never(never)
-
-
-def _grant(fact: GrantMade | GrantRevoked) -> dict[str, object]:
-    if isinstance(fact, GrantMade):
-        return {"op": "made", "id": fact.id, "agent": _text(fact.agent), "data": text_of(fact)}
-    return {"op": "revoked", "id": fact.id}
-
-
-def _text(value: str) -> str:
-    """As PostgreSQL can hold it, for columns that are searched: what is shown comes out of JSON, which can hold all."""
-    return value.replace("\0", "\N{SYMBOL FOR NULL}")
-
-
-def _filtered(name: str, given: dict[str, Any], filters: dict[str, str | None]) -> bytes:  # Any: parameters
-    """The statement with those conditions that the query has; their values go into `given`."""
-    wanted = {column: _text(value) for column, value in filters.items() if value is not None}
-    given.update(wanted)
-    return TEXTS[name].format(filters=" ".join(f"AND {column} = %({column})s" for column in wanted)).encode()

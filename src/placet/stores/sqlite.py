@@ -24,8 +24,21 @@ from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.facts.errors import StoreError
 from placet.facts.events import GrantMade, GrantRevoked, HoldKind, HoldLifted, RunErased, RunsDeleted
-from placet.ports import FeedEntry, Hold, Lease, Page, RequestQuery, RunQuery, RunRow, StoredRun, StoreNumbers
+from placet.ports import (
+    FeedEntry,
+    Hold,
+    IndexedOperators,
+    IndexedRun,
+    Lease,
+    Page,
+    RequestQuery,
+    RunQuery,
+    RunRow,
+    StoredRun,
+    StoreNumbers,
+)
 from placet.stores import sqlite_deleting, sqlite_erasing, sqlite_folds, sqlite_writes
+from placet.stores.auditing import indexed_operators, indexed_run
 from placet.stores.caching import without_cache
 from placet.stores.forking import leave_to_the_parent, watch_forks
 from placet.stores.leases import DEFAULT_TTL, LeaseBook
@@ -205,6 +218,22 @@ class SQLiteStore(SQLiteRecords):
 
     async def operators_log(self) -> Log:
         return whole_log(await self._read(lambda db: db.execute(SQL["operators_log"]).fetchall()))
+
+    async def indexed(self, run_id: str) -> IndexedRun | None:
+        given = {"id": run_id}
+
+        def look(db: sqlite3.Connection) -> IndexedRun | None:
+            runs = db.execute(SQL["indexed_run"], given).fetchall()
+            return indexed_run(runs, db.execute(SQL["indexed_requests"], given).fetchall())
+
+        return await self._read(look)
+
+    async def indexed_operators(self) -> IndexedOperators:
+        def look(db: sqlite3.Connection) -> IndexedOperators:
+            grants = db.execute(SQL["indexed_grants"]).fetchall()
+            return indexed_operators(grants, db.execute(SQL["strays"]).fetchall())
+
+        return await self._read(look)
 
     async def holds(self) -> list[Hold]:
         rows = await self._read(lambda db: db.execute(SQL["holds"]).fetchall())

@@ -79,11 +79,11 @@ def append_of(lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold
         status=run_status(run),
         turn=run.turn,
         session=run.session_key,
-        holds_session=run.session is not None and not run.has_ended and run.open_calls > 0,
-        final_output=encode(run.final_output).decode() if run.has_ended else None,
-        stopped=": ".join(run.stopped) if run.stopped is not None else None,
+        holds_session=holds_session(run),
+        final_output=final_output(run),
+        stopped=stopped(run),
         started_by=run.started_by,
-        wake_at=_wake_at(run),
+        wake_at=wake_at(run),
         has_work=has_work(run),
         changes=tuple(request_changes(log.run_id, lines, run)),
         grants=tuple(_standing_grants(lines)),
@@ -103,7 +103,19 @@ def has_work(run: RunFold) -> bool:
     return not isinstance(next_step(run), Stop | WaitForPeople | ReportTripwire)
 
 
-def _wake_at(run: RunFold) -> float | None:
+def holds_session(run: RunFold) -> bool:
+    return run.session is not None and not run.has_ended and run.open_calls > 0
+
+
+def final_output(run: RunFold) -> str | None:
+    return encode(run.final_output).decode() if run.has_ended else None
+
+
+def stopped(run: RunFold) -> str | None:
+    return ": ".join(run.stopped) if run.stopped is not None else None
+
+
+def wake_at(run: RunFold) -> float | None:
     """When the first question ends by itself."""
     return min((call.expires_at for _, call in run.waiting() if call.expires_at is not None), default=None)
 

@@ -88,6 +88,7 @@ _STATUS_OF: tuple[tuple[type[errors.PlacetError], int], ...] = (
     (errors.StaleApproval, 409),
     (errors.RunFinished, 409),
     (errors.RunConflict, 409),
+    (errors.IndexAltered, 500),
     (errors.StoreError, 503),
 )
 """The first class that fits gives the status; what is not in here is ours, and a 500."""

@@ -372,3 +372,26 @@ DELETE FROM placet_records WHERE (kind, id) IN (
     SELECT kind, id FROM placet_records WHERE expires_at <= placet_now() LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 )
 RETURNING 1;
+
+-- name: indexed_run
+-- What is indexed of a run, for the audit: the columns that its log gives.
+SELECT agent, status, turn, session, holds_session, final_output, stopped, started_by, wake_at, created_at, updated_at,
+       ended_at, erased_at
+FROM placet_runs WHERE id = %(id)s AND length > 0;
+
+-- name: indexed_requests
+-- What is indexed of a run's questions, for the audit.
+SELECT id, call, number, status, agent, tool, data, closing, escalated_at
+FROM placet_requests WHERE run = (SELECT number FROM placet_runs WHERE id = %(id)s) ORDER BY ordinal;
+
+-- name: indexed_grants
+-- All grants, revoked or not, for the audit.
+SELECT id, agent, data, revoked FROM placet_grants ORDER BY id;
+
+-- name: strays
+-- Runs of which lines or questions are there, and which no list shows.
+SELECT coalesce(r.id, '(number ' || found.run || ')')
+FROM (SELECT run FROM placet_lines UNION SELECT run FROM placet_requests) AS found
+LEFT JOIN placet_runs r ON r.number = found.run
+WHERE r.number IS NULL OR r.length = 0
+ORDER BY 1;

@@ -1,0 +1,233 @@
+"""The audit of what stores keep beside the logs: it is made of the logs, so it can be compared with them.
+
+Not compared is what no log tells: who drives a run, since when it has news, how often it was taken over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from placet.core.index import RequestRow, rebuilt, run_status
+from placet.core.log import Log, read_lines
+from placet.core.state import RunFold
+from placet.facts.errors import PlacetError
+from placet.facts.events import (
+    AnyFact,
+    FourEyesSet,
+    GrantMade,
+    GrantRevoked,
+    HoldLifted,
+    HoldPlaced,
+    Pattern,
+    Record,
+    RunErased,
+    StandingGrantMade,
+    TokenChanged,
+    UserChanged,
+)
+from placet.ports import DeskStore, Hold, IndexedRun
+from placet.stores.erasing import is_blank
+from placet.stores.rows import read_grant, read_request
+from placet.stores.writing import final_output, holds_session, stopped, wake_at
+
+PAGE = 1000
+
+
+async def index_problem(store: DeskStore, log: Log, erasure: RunErased | None) -> str | None:
+    """What the store lists of a run and its whole log does not say; None where they agree."""
+    indexed = await store.indexed(log.run_id)
+    if indexed is None:
+        return "no list shows it"
+    if log.is_erased:
+        return next(_of_erased(log.run_id, indexed, erasure), None)
+    run = RunFold()
+    records = read_lines(log.lines)
+    questions = rebuilt(log.run_id, records, run)
+    return next(_of_run(indexed.run, records, run), None) or next(_of_requests(indexed.requests, questions), None)
+
+
+def _of_run(columns: Mapping[str, object], records: Sequence[Record], run: RunFold) -> Iterator[str]:
+    last = records[-1].at
+    said: dict[str, object] = {
+        "agent": run.starting_agent,
+        "status": run_status(run),
+        "turn": run.turn,
+        "holds_session": holds_session(run),
+        "final_output": final_output(run),
+        "stopped": stopped(run),
+        "started_by": run.started_by,
+        "wake_at": wake_at(run),
+        "updated_at": last,
+        "ended_at": last if run.has_ended else None,
+        "erased_at": None,
+    }
+    for name, value in said.items():
+        if not _is_same(columns[name], value):
+            yield f"the list says otherwise about its {name} than its log"
+    if columns["created_at"] not in {record.at for record in records}:  # of a state that was taken over: a later one's
+        yield "the list says otherwise about its created_at than its log"
+    if columns["session"] not in (run.session, run.session_key):  # older code kept the bare id
+        yield "the list says otherwise about its session than its log"
+
+
+def _is_same(column: object, value: object) -> bool:
+    """PostgreSQL cannot hold NUL characters: what is searched stands there without them."""
+    return column == value or (isinstance(value, str) and column == value.replace("\0", "\N{SYMBOL FOR NULL}"))
+
+
+def _of_erased(run_id: str, indexed: IndexedRun, erasure: RunErased | None) -> Iterator[str]:
+    for name in ("final_output", "stopped", "started_by", "session"):
+        if indexed.run[name] is not None:
+            yield f"it was erased, and the list tells its {name}"
+    if erasure is not None and indexed.run["erased_at"] != erasure.at:
+        yield "the list says otherwise than the operators' log about when it was erased"
+    for columns in indexed.requests:
+        row = _row(columns)
+        if row is None or not is_blank(row) or row.run_id != run_id:
+            yield f"it was erased, and its request {columns['id']} says something"
+
+
+def _of_requests(indexed: Sequence[Mapping[str, object]], asked: Mapping[str, RequestRow]) -> Iterator[str]:
+    for columns in indexed:
+        truth = asked.get(str(columns["id"]))
+        if truth is None:
+            yield f"its log asks no request {columns['id']}, which is listed"
+        elif _row(columns) != truth:
+            yield f"request {truth.id} is listed otherwise than its log asks it"
+        elif any(not _is_same(columns[name], getattr(truth, name)) for name in ("call", "number", "agent", "tool")):
+            yield f"request {truth.id} is listed under another call, agent or tool than its log says"
+    listed = {columns["id"] for columns in indexed}
+    for request_id in asked:
+        if request_id not in listed:
+            yield f"its log asks request {request_id}, and no list shows it"
+
+
+def _row(columns: Mapping[str, object]) -> RequestRow | None:
+    data, status, closing, escalated_at = (columns[name] for name in ("data", "status", "closing", "escalated_at"))
+    try:
+        return read_request(data, status, closing, escalated_at)  # type: ignore[arg-type]  # whatever stands there
+    except (PlacetError, TypeError):
+        return None
+
+
+# -- beside the operators' log ----------------------------------------------------------------------------------------
+
+
+async def operators_problem(store: DeskStore, facts: Sequence[AnyFact]) -> str | None:
+    """What stands beside the operators' log, which says these facts, and is not told there; None where they agree."""
+    beside = await store.indexed_operators()
+    if beside.strays:
+        return f"lines or requests of {beside.strays[0]} are there, and no list shows that run"
+    return (
+        next(_of_grants(beside.grants, facts), None)
+        or next(_of_holds(await store.holds(), facts), None)
+        or next(_of_users(await _records(store, "user"), facts), None)
+        or next(_of_tokens(await _records(store, "token"), facts), None)
+        or _of_four_eyes(await store.four_eyes(), facts)
+    )
+
+
+def _of_grants(indexed: Sequence[Mapping[str, object]], facts: Iterable[AnyFact]) -> Iterator[str]:
+    made: dict[str, GrantMade] = {}
+    revoked: set[str] = set()
+    for fact in facts:
+        if isinstance(fact, StandingGrantMade):
+            made[fact.grant.id] = fact.grant
+        elif isinstance(fact, GrantRevoked):
+            revoked.add(fact.id)
+    for columns in indexed:
+        grant = made.pop(str(columns["id"]), None)
+        if grant is None:
+            yield f"the operators' log knows nothing of grant {columns['id']}"
+        elif _grant(columns) != grant or not _is_same(columns["agent"], grant.agent):
+            yield f"grant {grant.id} is not what the operators' log says"
+        elif columns["revoked"] != (grant.id in revoked):
+            yield f"the operators' log says otherwise about whether grant {grant.id} was revoked"
+    if made:
+        yield f"grant {min(made)} is gone, and the operators' log tells of it"
+
+
+def _grant(columns: Mapping[str, object]) -> GrantMade | None:
+    try:
+        return read_grant(str(columns["data"]))
+    except PlacetError:
+        return None
+
+
+def _of_holds(holds: Sequence[Hold], facts: Iterable[AnyFact]) -> Iterator[str]:
+    placed: dict[tuple[str, str], HoldPlaced] = {}
+    for fact in facts:
+        if isinstance(fact, HoldPlaced):
+            placed[fact.kind, fact.name] = fact
+        elif isinstance(fact, HoldLifted):
+            placed.pop((fact.kind, fact.name), None)
+    for hold in holds:
+        if placed.pop((hold.kind, hold.name), None) != HoldPlaced(hold.kind, hold.name, hold.by, hold.at, hold.reason):
+            yield f"the hold on {hold.kind} {hold.name} is not what the operators' log says"
+    for kind, name in placed:
+        yield f"the hold on {kind} {name} is gone, and the operators' log tells of it"
+
+
+class _Scope(msgspec.Struct, frozen=True):
+    agent: str = "*"
+    tool: str = "*"
+
+
+class _Person(msgspec.Struct, frozen=True):
+    """What a user's or token's record says about what they may."""
+
+    role: str
+    decides: tuple[_Scope, ...] = (_Scope(),)
+    is_active: bool = True
+    owner: str = ""
+
+    @property
+    def patterns(self) -> list[Pattern]:
+        return [(each.agent, each.tool) for each in self.decides]
+
+
+async def _records(store: DeskStore, kind: str) -> dict[str, _Person | None]:
+    """By id; None for one that cannot be read."""
+    found: dict[str, _Person | None] = {}
+    after = ""
+    while page := await store.records(kind, after=after, limit=PAGE):
+        for record in page:
+            after = record.id
+            try:
+                found[record.id] = msgspec.json.decode(record.data, type=_Person)
+            except msgspec.DecodeError:
+                found[record.id] = None
+    return found
+
+
+def _of_users(users: Mapping[str, _Person | None], facts: Iterable[AnyFact]) -> Iterator[str]:
+    said = {fact.name: fact for fact in facts if isinstance(fact, UserChanged)}
+    for name, user in users.items():
+        fact = said.get(name)
+        if fact is None or fact.change == "removed":
+            yield f"the operators' log knows of no user {name}: they were added past Placet, or before it told of users"
+        elif user is None or (user.role, user.patterns, user.is_active) != (fact.role, fact.decides, fact.is_active):
+            yield f"user {name} may do something else than the operators' log says"
+    for name, fact in said.items():
+        if fact.change != "removed" and name not in users:
+            yield f"user {name} is gone, and the operators' log tells of no removal"
+
+
+def _of_tokens(tokens: Mapping[str, _Person | None], facts: Iterable[AnyFact]) -> Iterator[str]:
+    said = {fact.id: fact for fact in facts if isinstance(fact, TokenChanged)}
+    for token_id, token in tokens.items():
+        fact = said.get(token_id)
+        if fact is None or fact.change == "revoked":
+            yield f"the operators' log knows of no token {token_id}: made past Placet, or before it told of tokens"
+        elif token is None or (token.role, token.patterns, token.owner) != (fact.role, fact.decides, fact.owner):
+            yield f"token {token_id} may do something else than the operators' log says"
+
+
+def _of_four_eyes(patterns: Sequence[Pattern], facts: Iterable[AnyFact]) -> str | None:
+    said: list[Pattern] = []
+    for fact in facts:
+        if isinstance(fact, FourEyesSet):
+            said = fact.patterns
+    return None if list(patterns) == said else "the rule of four eyes is not what the operators' log says"
