@@ -57,6 +57,7 @@ from placet.facts.errors import (
     MaxTurnsExceeded,
     ModelBehaviorError,
     ModelRefusalError,
+    ModelTimeoutError,
     NotPending,
     OutputGuardrailTripwireTriggered,
     PlacetError,
@@ -95,7 +96,7 @@ from placet.facts.items import (
 )
 from placet.facts.model_settings import ModelRetryBackoffSettings, ModelRetrySettings, ModelSettings
 from placet.ports import Model, ModelRequest, RawEvent, Reconciled, Session, Store, Toolset, ToolSpec
-from placet.runtime.defaults import default_store, set_default_store, set_model_names
+from placet.runtime.defaults import default_store, set_default_settings, set_default_store, set_model_names
 from placet.runtime.error_handlers import RunErrorData, RunErrorHandlerInput, RunErrorHandlerResult, RunErrorHandlers
 from placet.runtime.result import RunResult, RunResultStreaming
 from placet.runtime.runner import Runner
@@ -118,13 +119,22 @@ __version__ = "0.1.0"
 set_default_store(MemoryStore())
 
 
-def _model_named(name: str) -> Model:
-    from placet.models.naming import resolve
+def _model_named(name: str | None) -> Model:
+    from placet.models.naming import default_model, resolve
 
-    return resolve(name)
+    return resolve(name) if name is not None else default_model()
 
 
 set_model_names(_model_named)
+
+
+def _default_settings() -> ModelSettings:
+    from placet.models.default_models import get_default_model_settings
+
+    return get_default_model_settings()
+
+
+set_default_settings(_default_settings)
 
 
 _LOADED_WHEN_USED = {
@@ -199,6 +209,7 @@ __all__ = [
     "ModelRetryBackoffSettings",
     "ModelRetrySettings",
     "ModelSettings",
+    "ModelTimeoutError",
     "NeedsInput",
     "NotPending",
     "OpenAIChatCompletionsModel",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -33,6 +33,15 @@ class ToolSpec(msgspec.Struct, frozen=True):
     strict: bool = True
 
 
+class Declared(msgspec.Struct, frozen=True):
+    """The declarations of the agent that asks: objects, where a request holds what a provider is told of them."""
+
+    tools: Sequence[Any] = ()
+    handoffs: Sequence[Any] = ()
+    output_type: Any = None
+    config: Any = None
+
+
 class ModelRequest(msgspec.Struct, frozen=True):
     """All that a model needs to answer once."""
 
@@ -47,6 +56,12 @@ class ModelRequest(msgspec.Struct, frozen=True):
     """Tools that the provider runs itself, declared in its own words. A model whose provider has none refuses them."""
     after: str | None = None
     """In a conversation: the id of its newest item before this request; empty: it was empty; None: nobody looked."""
+    prompt: Mapping[str, object] | None = None
+    """A prompt that the provider keeps, by its id. A model whose provider keeps none refuses it."""
+    output_is_strict: bool | None = None
+    """Whether the provider is to hold the model to the output's schema; None: wherever it can."""
+    declared: Declared | None = None
+    """What the parts of this request were declared by, for models that speak another protocol."""
 
 
 class RawEvent(msgspec.Struct, frozen=True):
@@ -70,6 +85,22 @@ class Model(Protocol):
 
     def stream_response(self, request: ModelRequest) -> AsyncIterator[StreamPart]:
         """The same, piece by piece; the last part is the whole response."""
+        ...
+
+
+@runtime_checkable
+class SpeaksAnotherProtocol(Protocol):
+    """A model of another library. What this gives is asked in its place."""
+
+    def as_placet_model(self) -> Model: ...
+
+
+@runtime_checkable
+class ModelProvider(Protocol):
+    """Says which model a name means."""
+
+    def get_model(self, model_name: str | None) -> Model:
+        """The model with this name; None: the provider's default."""
         ...
 
 

@@ -387,12 +387,14 @@ async def test_on_stream_is_told_what_happens_in_the_child_and_only_there(stream
     )
 
     await go(boss, "go", streamed=streamed)
+    events = [told["event"] for told in seen]
     items = [
-        (event.name, getattr(event.item, "call_id", None)) for event in seen if isinstance(event, RunItemStreamEvent)
+        (event.name, getattr(event.item, "call_id", None)) for event in events if isinstance(event, RunItemStreamEvent)
     ]
 
     assert items == [("tool_called", "c1"), ("tool_output", "c1"), ("message_output_created", None)]
-    assert [event.data["delta"] for event in seen if event.type == "raw_response_event"] == ["kid", "done"]
+    assert [event.data["delta"] for event in events if event.type == "raw_response_event"] == ["kid", "done"]
+    assert all(told["agent"] is kid and told["tool_call"].name == "kid" for told in seen)
 
 
 async def test_on_stream_of_one_child_is_not_told_what_waits_in_another():
@@ -415,7 +417,7 @@ async def test_on_stream_of_one_child_is_not_told_what_waits_in_another():
                 may_end.set()
 
     assert [item.call_id for item in paused.interruptions] == ["c10"]
-    assert [event for event in seen if getattr(event, "name", "") == "tool_approval_requested"] == []
+    assert [told for told in seen if getattr(told["event"], "name", "") == "tool_approval_requested"] == []
 
 
 async def test_a_listener_that_raises_ends_the_drive_and_not_the_child():

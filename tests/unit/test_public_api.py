@@ -88,6 +88,7 @@ PINNED = [
     "ModelRetryBackoffSettings",
     "ModelRetrySettings",
     "ModelSettings",
+    "ModelTimeoutError",
     "NeedsInput",
     "NotPending",
     "OpenAIChatCompletionsModel",

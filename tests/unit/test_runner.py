@@ -20,7 +20,6 @@ from placet import (
     ModelBehaviorError,
     ModelResponse,
     ModelSettings,
-    OtherItem,
     ReasoningItem,
     Reconciled,
     RequestNotTaken,
@@ -54,7 +53,7 @@ async def test_a_result_tells_all_that_happened(streamed: bool) -> None:
     assert [type(item) for item in result.new_items] == [
         ReasoningItem,
         ToolCallItem,
-        OtherItem,
+        ToolCallItem,
         ToolCallOutputItem,
         MessageOutputItem,
     ]
@@ -120,8 +119,10 @@ async def test_input_that_cannot_be_written_down_is_refused(given: Any) -> None:
         await go(scripted([done()]), given)
 
 
-async def test_an_agent_without_a_model_is_named() -> None:
-    with pytest.raises(UserError, match="'Clerk'"):
+async def test_an_agent_without_a_model_asks_the_default_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_DEFAULT_MODEL", "gpt-of-choice")
+    with pytest.raises(UserError, match="The model 'gpt-of-choice' needs a key"):
         await go(Agent("Clerk"), "go")
 
 
@@ -716,7 +717,8 @@ async def test_openai_objects_are_stored_as_plain_json_and_what_we_do_not_know_i
     }
     assert result.final_output == "bye"
     assert isinstance(stored, dict)
-    assert [type(item.raw_item) for item in result.new_items] == [dict] * 5
+    assert all(isinstance(item.raw_item, dict) for item in result.new_items)
+    assert result.new_items[2].raw_item.brand_new.x == 1  # its fields can be read as attributes, too
 
 
 async def test_openai_objects_may_be_given_as_input() -> None:

@@ -42,12 +42,16 @@ class Report(pydantic.BaseModel):
 
 
 DECLARED: list[tuple[str, Callable[[], object]]] = [
-    ("Agent 'A': output_type is a type that pydantic knows, or None, not 5.", lambda: Agent("A", output_type=5)),  # type: ignore[arg-type]
+    (
+        "Agent 'A': output_type is a type that pydantic knows, an OutputSchema, or None, not 5.",
+        lambda: Agent("A", output_type=5),
+    ),  # type: ignore[arg-type]
     ("output_type is a type", lambda: Agent("A", output_type=Report(text="x"))),  # type: ignore[arg-type]
     ("output_type is a type", lambda: Agent("A", output_type="Report")),  # type: ignore[arg-type]
     ("model is the name of a model or a Model", lambda: Agent("A", model=5)),  # type: ignore[arg-type]
     ("not the class ScriptedModel", lambda: Agent("A", model=ScriptedModel)),  # type: ignore[arg-type]
-    ("model_settings is a ModelSettings", lambda: Agent("A", model_settings={"temperature": 1})),  # type: ignore[arg-type]
+    ("model_settings is a ModelSettings", lambda: Agent("A", model_settings=[1])),  # type: ignore[arg-type]
+    ("ModelSettings has no setting 'warmth'", lambda: Agent("A", model_settings={"warmth": 1})),  # type: ignore[arg-type]
     ("input_guardrails is a list", lambda: Agent("A", input_guardrails=[lambda: 1])),  # type: ignore[list-item]
     ("output_guardrails is a list", lambda: Agent("A", output_guardrails=5)),  # type: ignore[arg-type]
     ("hooks is an object with the methods of AgentHooks", lambda: Agent("A", hooks=5)),  # type: ignore[arg-type]

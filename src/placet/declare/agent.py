@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from placet.declare.guardrail import InputGuardrail, OutputGuardrail
 from placet.declare.handoff import Handoff, handoff
 from placet.declare.hosted_tools import HostedMCPTool, HostedTool
 from placet.declare.lifecycle import AgentHooks, RunHooks
+from placet.declare.output_schema import OutputSchema
+from placet.declare.prompts import DynamicPromptFunction, Prompt, prompt_of
 from placet.declare.tool import (
     ApprovalRule,
     EnabledRule,
@@ -37,6 +40,7 @@ from placet.facts.checks import (
     NAME,
     TEXT,
     TYPE,
+    Kind,
     check,
     having,
     instance_of,
@@ -49,6 +53,14 @@ from placet.facts.model_settings import ModelSettings
 from placet.ports import Model, Toolset
 
 T = TypeVar("T")
+_OUTPUT_TYPE = Kind(
+    "a type that pydantic knows, an OutputSchema, or None",
+    lambda value: value is None or isinstance(value, OutputSchema) or TYPE.fits(value),
+)
+_PROMPT = Kind(
+    "a dict with the id of a prompt, a function that gives one, or None",
+    lambda value: value is None or callable(value) or isinstance(value, dict),
+)
 
 
 class StopAtTools(TypedDict):
@@ -82,6 +94,14 @@ ToolUseBehavior: TypeAlias = (
         ToolsToFinalOutputResult | Awaitable[ToolsToFinalOutputResult],
     ]
 )
+
+
+class AgentToolStreamEvent(TypedDict):
+    """What `as_tool(on_stream=…)` is told: an event of the nested run, whose it is, and in which call it happened."""
+
+    event: Any
+    agent: Agent[Any]
+    tool_call: Any
 
 
 class MCPConfig(TypedDict, total=False):
@@ -166,8 +186,8 @@ class Agent(Generic[T]):
     handoffs: list[Agent[Any] | Handoff] = field(default_factory=list)
     model: str | Model | None = None
     model_settings: ModelSettings = field(default_factory=ModelSettings)
-    output_type: type[Any] | None = None
-    """A type that pydantic knows: the final output is parsed into it. None: the final output is text."""
+    output_type: type[Any] | OutputSchema | None = None
+    """A type that pydantic knows, or a schema of your own: the final output is parsed into it. None: it is text."""
     input_guardrails: list[InputGuardrail] = field(default_factory=list)
     output_guardrails: list[OutputGuardrail] = field(default_factory=list)
     tool_use_behavior: ToolUseBehavior = "run_llm_again"
@@ -179,8 +199,11 @@ class Agent(Generic[T]):
     mcp_servers: list[Toolset[Tool]] = field(default_factory=list)
     """Servers whose tools the agent has as well, as they are when a run is driven."""
     mcp_config: MCPConfig = field(default_factory=MCPConfig)
+    prompt: Prompt | DynamicPromptFunction | None = None
+    """A prompt that the provider keeps: a dict with its id, or a function that chooses one."""
 
     def __post_init__(self) -> None:
+        self.model_settings = ModelSettings.of(self.model_settings)
         self._check_fields()
         if not self.name:
             raise UserError(f"An agent's name is a text, not {self.name!r}.")
@@ -220,7 +243,8 @@ class Agent(Generic[T]):
             handoff_description=(self.handoff_description, optional(TEXT)),
             model=(self.model, MODEL),
             model_settings=(self.model_settings, instance_of(ModelSettings)),
-            output_type=(self.output_type, optional(TYPE)),
+            output_type=(self.output_type, _OUTPUT_TYPE),
+            prompt=(self.prompt, _PROMPT),
             input_guardrails=(self.input_guardrails, sequence_of(InputGuardrail, "a list of input guardrails")),
             output_guardrails=(self.output_guardrails, sequence_of(OutputGuardrail, "a list of output guardrails")),
             reset_tool_choice=(self.reset_tool_choice, FLAG),
@@ -372,6 +396,33 @@ class Agent(Generic[T]):
             nested_hooks=hooks,
             on_stream=on_stream,
         )
+
+    async def get_system_prompt(self, run_context: RunContextWrapper[T]) -> str | None:
+        """The instructions, as they are for this run."""
+        found = self.instructions(run_context, self) if callable(self.instructions) else self.instructions
+        return await found if inspect.isawaitable(found) else found
+
+    async def get_prompt(self, run_context: RunContextWrapper[T]) -> dict[str, Any] | None:
+        """The prompt that the provider keeps, as it is for this run."""
+        return await prompt_of(self.prompt, run_context, self)
+
+    async def get_mcp_tools(self, run_context: RunContextWrapper[T]) -> list[Tool]:
+        """The tools of the agent's servers, as they are now."""
+        found: list[Tool] = []
+        for server in self.mcp_servers:
+            async with server.in_use():
+                found.extend(await server.tools_for(run_context, self))
+        return found
+
+    async def get_all_tools(self, run_context: RunContextWrapper[T]) -> list[Tool | HostedTool]:
+        """All tools that the agent has in this run: those of its servers, and its own that are enabled."""
+        found: list[Tool | HostedTool] = [*await self.get_mcp_tools(run_context)]
+        for tool in self.tools:
+            is_on: object = getattr(tool, "is_enabled", True)
+            is_on = is_on(run_context, self) if callable(is_on) else is_on
+            if (await is_on if inspect.isawaitable(is_on) else is_on) is True:
+                found.append(tool)
+        return found
 
     def clone(self, **changes: Any) -> Agent[T]:
         """A copy with some fields changed."""

@@ -6,7 +6,7 @@ A wrapper, its forks and the `ToolContext`s made from it share one ledger; a sna
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.core.approvals import ApprovalRecord, Ledger
@@ -16,25 +16,34 @@ from placet.facts.events import Usage
 from placet.facts.ids import split_call_id
 from placet.facts.items import Named
 
+if TYPE_CHECKING:
+    from placet.facts.items import ToolApprovalItem
+
 T = TypeVar("T")
 
 
 class RunContextWrapper(Generic[T]):
     """The user's context in a run. One made by hand belongs to no run and has a ledger of its own."""
 
-    __slots__ = ("_clock", "_ledger", "_run_ids", "context", "usage")
+    __slots__ = ("_clock", "_ledger", "_run_ids", "context", "tool_input", "turn_input", "usage")
 
     def __init__(
         self,
         context: T,
         usage: Usage | None = None,
+        turn_input: list[JsonObject] | None = None,
         *,
+        tool_input: object = None,
         ledger: Ledger | None = None,
         run_ids: tuple[str, ...] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.context = context
         self.usage = usage if usage is not None else Usage()
+        self.turn_input: list[JsonObject] = turn_input if turn_input is not None else []
+        """What the model was last sent, for hooks that want to see it."""
+        self.tool_input = tool_input
+        """In a nested run: what the tool that it is behind was called with, if that is more than a text."""
         self._ledger = ledger if ledger is not None else Ledger()
         self._run_ids = run_ids
         self._clock = clock
@@ -71,10 +80,42 @@ class RunContextWrapper(Generic[T]):
         """
         return self._ledger.status(tool_name, self._local(call_id))
 
-    get_approval_status = is_tool_approved
+    def get_approval_status(
+        self,
+        tool_name: str,
+        call_id: str,
+        *,
+        tool_namespace: str | None = None,
+        existing_pending: ToolApprovalItem | None = None,
+        tool_lookup_key: object = None,
+        current_invocation: ToolApprovalItem | None = None,
+    ) -> bool | None:
+        """The same, where an item may say more exactly than a name which call is meant."""
+        item = current_invocation or existing_pending
+        named = f"{tool_namespace}.{tool_name}" if tool_namespace and tool_namespace != tool_name else tool_name
+        return self.is_tool_approved(named, item.id if item is not None and item.id else call_id)
 
-    def get_rejection_message(self, tool_name: str, call_id: str) -> str | None:
-        return self._ledger.message(tool_name, self._local(call_id))
+    def get_rejection_message(
+        self,
+        tool_name: str,
+        call_id: str,
+        *,
+        tool_namespace: str | None = None,
+        existing_pending: ToolApprovalItem | None = None,
+        tool_lookup_key: object = None,
+    ) -> str | None:
+        """What a rejected call's model reads; None for a call that was not rejected, or without words."""
+        label = existing_pending.id if existing_pending is not None and existing_pending.id else call_id
+        if self.is_tool_approved(tool_name, label) is not False:
+            return None
+        return self._ledger.message(tool_name, self._local(label))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> Any:  # Any: pydantic's own schema
+        """So that pydantic models and dataclasses may hold a context: it is kept as it is."""
+        from pydantic_core import core_schema
+
+        return core_schema.is_instance_schema(cls)
 
     @property
     def approvals(self) -> Mapping[str, ApprovalRecord]:
@@ -84,7 +125,13 @@ class RunContextWrapper(Generic[T]):
     def fork(self) -> RunContextWrapper[T]:
         """Another wrapper of the same context that shares this one's ledger and usage."""
         return RunContextWrapper(
-            self.context, self.usage, ledger=self._ledger, run_ids=self._run_ids, clock=self._clock
+            self.context,
+            self.usage,
+            self.turn_input,
+            tool_input=self.tool_input,
+            ledger=self._ledger,
+            run_ids=self._run_ids,
+            clock=self._clock,
         )
 
     def _stage(self, item: ItemOrId, word: Word) -> None:
@@ -106,21 +153,27 @@ class ToolContext(RunContextWrapper[T]):
         "attempt",
         "call",
         "idempotency_key",
+        "run_config",
         "tool_arguments",
         "tool_call",
         "tool_call_id",
         "tool_name",
+        "tool_namespace",
     )
 
     def __init__(
         self,
         context: T,
         usage: Usage | None = None,
+        tool_name: str = "",
+        tool_call_id: str = "",
+        tool_arguments: str = "",
+        tool_call: Any = None,  # Any: an item, or an object of the `openai` package
         *,
-        tool_name: str,
-        tool_call_id: str,
-        tool_arguments: str,
-        tool_call: JsonObject | None = None,
+        tool_namespace: str | None = None,
+        run_config: object = None,
+        turn_input: list[JsonObject] | None = None,
+        tool_input: object = None,
         call: str = "",
         idempotency_key: str = "",
         attempt: int = 1,
@@ -131,7 +184,10 @@ class ToolContext(RunContextWrapper[T]):
         answers: Mapping[str, JsonObject] | None = None,
         asked_state: str | None = None,
     ) -> None:
-        super().__init__(context, usage, ledger=ledger, run_ids=run_ids, clock=clock)
+        super().__init__(context, usage, turn_input, tool_input=tool_input, ledger=ledger, run_ids=run_ids, clock=clock)
+        self.tool_namespace = tool_namespace
+        self.run_config = run_config
+        """The configuration of the run in which the call is made."""
         self.tool_name = tool_name
         self.tool_call_id = tool_call_id
         """The provider's label."""
@@ -157,26 +213,44 @@ class ToolContext(RunContextWrapper[T]):
         found, self._bound = self._bound, None
         return found[1] if found is not None and found[0] == text else None
 
+    @property
+    def qualified_tool_name(self) -> str:
+        """The tool's name with that of its namespace before it."""
+        is_inside = self.tool_namespace and self.tool_namespace != self.tool_name
+        return f"{self.tool_namespace}.{self.tool_name}" if is_inside else self.tool_name
+
     @classmethod
     def from_agent_context(
         cls,
         context: RunContextWrapper[T],
         tool_call_id: str,
         tool_call: object = None,
-        *,
         agent: Named | None = None,
+        *,
+        tool_name: str | None = None,
+        tool_arguments: str | None = None,
+        tool_namespace: str | None = None,
+        run_config: object = None,
     ) -> ToolContext[T]:
         """A tool's context made of a run's, by hand: it shares the ledger and the usage."""
         item = plain_item(tool_call) if tool_call is not None else {}
         return cls(
             context.context,
             context.usage,
-            tool_name=str(item.get("name") or ""),
+            tool_name=tool_name if tool_name is not None else str(item.get("name") or ""),
             tool_call_id=tool_call_id,
-            tool_arguments=str(item.get("arguments") or ""),
-            tool_call=item or None,
-            agent=agent,
+            tool_arguments=tool_arguments if tool_arguments is not None else str(item.get("arguments") or ""),
+            tool_call=tool_call,
+            tool_namespace=tool_namespace or _text(item.get("namespace")) or getattr(context, "tool_namespace", None),
+            run_config=run_config if run_config is not None else getattr(context, "run_config", None),
+            turn_input=context.turn_input,
+            tool_input=context.tool_input,
+            agent=agent if agent is not None else getattr(context, "agent", None),
             ledger=context._ledger,
             run_ids=context._run_ids,
             clock=context._clock,
         )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -65,6 +65,29 @@ class GuardrailResult(msgspec.Struct, frozen=True):
     output: GuardrailFunctionOutput
     call: str | None = None
     """Our id of the call, for a tool's guardrail."""
+    source: Any = None
+    """The guardrail itself, where the process that reads this is the one that asked it."""
+    agent: Any = None
+    agent_output: Any = None
+    """Of an output guardrail: whose output it looked at, and which."""
+
+    @property
+    def guardrail(self) -> Any:
+        """The guardrail; read from a log, one that knows its name and no more."""
+        return self.source if self.source is not None else GuardrailName(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardrailName:
+    """Stands for a guardrail of which a log knows the name."""
+
+    name: str
+
+    def get_name(self) -> str:
+        return self.name
+
+
+InputGuardrailResult = OutputGuardrailResult = ToolInputGuardrailResult = ToolOutputGuardrailResult = GuardrailResult
 
 
 class ToolGuardrailFunctionOutput(msgspec.Struct, frozen=True):

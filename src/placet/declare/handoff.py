@@ -3,6 +3,7 @@ turn."""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Awaitable, Callable
@@ -14,30 +15,34 @@ from placet.declare.tool import EnabledRule
 from placet.declare.tool_schema import strict_schema
 from placet.declare.tool_values import Validated, WholeType
 from placet.facts.checks import FUNCTION, NAME, RULE, TEXT, TYPE, check, having, optional
-from placet.facts.codec import JsonObject
+from placet.facts.codec import JsonObject, encode
 from placet.facts.errors import UserError
+from placet.facts.items import Item
 
 if TYPE_CHECKING:
     from placet.facts.items import Named
+
+
+HandoffItem: TypeAlias = Item | JsonObject
+"""An item of the run, which reads like its raw item too (`item["type"]`), or a raw item that a filter made."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandoffInputData:
     """What the next agent would read: a filter gives back another one."""
 
-    input_history: tuple[JsonObject, ...]
+    input_history: str | tuple[JsonObject, ...]
     """The input of the run."""
-    pre_handoff_items: tuple[JsonObject, ...]
+    pre_handoff_items: tuple[HandoffItem, ...]
     """What was said and done before the turn of the handoff."""
-    new_items: tuple[JsonObject, ...]
+    new_items: tuple[HandoffItem, ...]
     """The turn of the handoff: its calls, their outputs, the handoff itself."""
     run_context: RunContextWrapper[Any] | None = None
+    input_items: tuple[HandoffItem, ...] | None = None
+    """What the next agent reads of the turn, where that is not all of `new_items`."""
 
     def clone(self, **changes: Any) -> HandoffInputData:
-        kept = {
-            name: getattr(self, name) for name in ("input_history", "pre_handoff_items", "new_items", "run_context")
-        }
-        return HandoffInputData(**{**kept, **changes})
+        return dataclasses.replace(self, **changes)
 
 
 HandoffInputFilter: TypeAlias = Callable[[HandoffInputData], HandoffInputData | Awaitable[HandoffInputData]]
@@ -56,6 +61,8 @@ class Handoff:
     on_handoff: OnHandoff | None = None
     input_filter: HandoffInputFilter | None = None
     is_enabled: EnabledRule = True
+    nest_handoff_history: bool | None = None
+    """Whether the next agent reads a story of the conversation so far; None: as the run's configuration says."""
 
     @property
     def agent_name(self) -> str:
@@ -64,6 +71,20 @@ class Handoff:
     def validated(self, arguments: JsonObject) -> Validated:
         """What the callback would get: complete, and in its types. Raises InvalidArguments."""
         return WholeType(self.input_type)(arguments)
+
+    @classmethod
+    def default_tool_name(cls, agent: Named) -> str:
+        """What a handoff to this agent is called, if nobody says otherwise."""
+        return default_tool_name(agent.name)
+
+    @classmethod
+    def default_tool_description(cls, agent: Any) -> str:
+        """What a model reads of a handoff to this agent, if nobody says otherwise."""
+        return default_tool_description(agent)
+
+    def get_transfer_message(self, agent: Named) -> str:
+        """The output of the call that hands over."""
+        return encode({"assistant": agent.name}).decode()
 
     async def is_on(self, ctx: RunContextWrapper[Any], agent: Named) -> bool:
         if isinstance(self.is_enabled, bool):
@@ -74,13 +95,13 @@ class Handoff:
 
 def handoff(
     agent: Any,
-    *,
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
     on_handoff: OnHandoff | None = None,
     input_type: Any = None,
     input_filter: HandoffInputFilter | None = None,
     is_enabled: EnabledRule = True,
+    nest_handoff_history: bool | None = None,
 ) -> Handoff:
     """A handoff to an agent.
 
@@ -105,14 +126,18 @@ def handoff(
     return Handoff(
         agent=agent,
         tool_name=tool_name_override or default_tool_name(agent.name),
-        tool_description=tool_description_override
-        or f"Handoff to the {agent.name} agent to handle the request. {agent.handoff_description or ''}".strip(),
+        tool_description=tool_description_override or default_tool_description(agent),
         input_json_schema=schema,
         input_type=input_type,
         on_handoff=on_handoff,
         input_filter=input_filter,
         is_enabled=is_enabled,
+        nest_handoff_history=nest_handoff_history,
     )
+
+
+def default_tool_description(agent: Any) -> str:
+    return f"Handoff to the {agent.name} agent to handle the request. {agent.handoff_description or ''}".strip()
 
 
 def default_tool_name(agent_name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -14,10 +15,12 @@ from placet.declare.guardrail import InputGuardrail, OutputGuardrail
 from placet.declare.handoff import HandoffInputFilter
 from placet.facts.checks import (
     COUNT,
+    FLAG,
     FUNCTION,
     MAPPING,
     MODEL,
     TEXT,
+    WHOLE,
     Kind,
     check,
     having,
@@ -29,7 +32,7 @@ from placet.facts.codec import JsonObject
 from placet.facts.errors import UserError
 from placet.facts.items import Named
 from placet.facts.model_settings import ModelRetrySettings, ModelSettings
-from placet.ports import Model, Observer
+from placet.ports import Model, ModelProvider, Observer
 
 DEFAULT_MAX_TURNS = 10
 
@@ -89,6 +92,65 @@ class Limits:
 _LIMITS = instance_of(Limits)
 
 
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """How a session is read."""
+
+    limit: int | None = None
+    """The newest so many items; None: all."""
+
+    def __post_init__(self) -> None:
+        check("SessionSettings: ", limit=(self.limit, optional(WHOLE)))
+
+    @classmethod
+    def of(cls, given: SessionSettings | Mapping[str, Any] | None) -> SessionSettings | None:
+        """Settings that may also be given as a dict."""
+        return cls(**given) if isinstance(given, Mapping) else given
+
+    def resolve(self, override: SessionSettings | Mapping[str, Any] | None) -> SessionSettings:
+        """These settings, with those of `override` that are set laid over them."""
+        found = SessionSettings.of(override)
+        return self if found is None or found.limit is None else found
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"limit": self.limit}
+
+
+SessionInputCallback: TypeAlias = Callable[
+    [list[JsonObject], list[JsonObject]], list[JsonObject] | Awaitable[list[JsonObject]]
+]
+HandoffHistoryMapper: TypeAlias = Callable[[list[JsonObject]], list[JsonObject]]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExecutionConfig:
+    """How calls of one turn are carried out."""
+
+    max_function_tool_concurrency: int | None = None
+    """How many tool functions run at the same time; None: all. The same as `RunConfig(max_tool_concurrency=…)`."""
+    pre_approval_tool_input_guardrails: bool = False
+    """Placet always lets a tool's input guardrails speak before a person is asked, and again before the call runs."""
+
+    def __post_init__(self) -> None:
+        limit: object = self.max_function_tool_concurrency
+        check("ToolExecutionConfig: ", max_function_tool_concurrency=(limit, _MAYBE_COUNT))
+
+
+def _shows_content() -> bool:
+    """The environment may say it for all runs of a process; otherwise a trace shows what was said."""
+    said = os.environ.get("OPENAI_AGENTS_TRACE_INCLUDE_SENSITIVE_DATA", "true")
+    return said.strip().lower() in ("1", "true", "yes", "on")
+
+
+def _given_settings(given: ModelSettings | Mapping[str, Any] | None) -> ModelSettings | None:
+    return given if given is None else ModelSettings.of(given)
+
+
+_PROVIDER = optional(having("get_model", "an object with get_model(name)"))
+_SESSION_SETTINGS = optional(instance_of(SessionSettings))
+_EXECUTION = optional(instance_of(ToolExecutionConfig))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
     """Settings of one run; the defaults are meant to be right."""
@@ -125,8 +187,37 @@ class RunConfig:
     """Who starts the run, for the record: where four eyes are demanded, somebody else has to say yes to its calls."""
     limits: Limits = Limits()
     clock: Clock = SYSTEM_CLOCK
+    model_provider: ModelProvider | None = None
+    """Says which model a name means, in the place of the names that Placet knows."""
+    workflow_name: str = "Agent workflow"
+    """What a trace of this run is called."""
+    trace_id: str | None = None
+    group_id: str | None = None
+    """Traces of one conversation may carry one group's id."""
+    tracing_disabled: bool = False
+    """Only the observers of this configuration watch, and none that watches all runs of the process."""
+    tracing: Mapping[str, Any] | None = None
+    trace_include_sensitive_data: bool = field(default_factory=_shows_content)
+    """Whether what was said and done may stand in a trace."""
+    session_input_callback: SessionInputCallback | None = None
+    """Makes the run's input of the session's items and the new ones: `(history, new_input) -> items`."""
+    session_settings: SessionSettings | None = None
+    nest_handoff_history: bool = False
+    """A handoff gives the next agent the conversation so far as one message that tells of it."""
+    handoff_history_mapper: HandoffHistoryMapper | None = None
+    """Writes that message, in the place of the usual one."""
+    reasoning_item_id_policy: Literal["preserve", "omit"] | None = None
+    """`omit`: the model's thoughts are sent back without their ids."""
+    tool_execution: ToolExecutionConfig | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "model_settings", _given_settings(self.model_settings))
+        object.__setattr__(self, "trace_metadata", self.trace_metadata or {})
+        object.__setattr__(self, "input_guardrails", self.input_guardrails or ())
+        object.__setattr__(self, "output_guardrails", self.output_guardrails or ())
+        if self.tool_execution is not None and self.max_tool_concurrency is None:
+            object.__setattr__(self, "max_tool_concurrency", self.tool_execution.max_function_tool_concurrency)
+        object.__setattr__(self, "session_settings", SessionSettings.of(self.session_settings))
         if self.tool_not_found_behavior not in ("return_error_to_model", "raise_error"):
             raise UserError(f"tool_not_found_behavior cannot be {self.tool_not_found_behavior!r}.")
         if self.on_pending not in ("error", "supersede", "queue"):
@@ -148,4 +239,12 @@ class RunConfig:
             started_by=(self.started_by, optional(TEXT)),
             limits=(self.limits, _LIMITS),
             clock=(self.clock, _CLOCK),
+            model_provider=(self.model_provider, _PROVIDER),
+            workflow_name=(self.workflow_name, TEXT),
+            tracing_disabled=(self.tracing_disabled, FLAG),
+            session_input_callback=(self.session_input_callback, _MAYBE_FUNCTION),
+            session_settings=(self.session_settings, _SESSION_SETTINGS),
+            nest_handoff_history=(self.nest_handoff_history, FLAG),
+            handoff_history_mapper=(self.handoff_history_mapper, _MAYBE_FUNCTION),
+            tool_execution=(self.tool_execution, _EXECUTION),
         )

@@ -25,6 +25,7 @@
     ├── StaleApproval                      a decision contradicts one in the log, or is about something that changed
     ├── RunFinished                        a decision came after the end of the run
     ├── ProviderError                      a model's provider failed: it may or may not have taken the request
+    │   ├── ModelTimeoutError              ... it took longer than the time that it was given
     │   └── RequestNotTaken                ... and it certainly did not take it: nothing was delivered
     ├── DeliveryUnknown                    nobody knows whether a request was taken: resume with resend=True | False
     └── StoreError                         the store could not do its work
@@ -50,6 +51,9 @@ class PlacetError(Exception):
 
     state: object | None = None
     """The run's `RunState` when the error ended a run: `Runner.run(agent, error.state)` goes on from there."""
+
+    run_data: object | None = None
+    """What the run had produced when the error ended it: a `RunErrorDetails`."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
@@ -107,6 +111,16 @@ class GuardrailTripped(PlacetError):
     def __init__(self, message: str, guardrail_result: object = None) -> None:
         super().__init__(message)
         self.guardrail_result = guardrail_result
+
+    @property
+    def guardrail(self) -> object:
+        """The guardrail that tripped."""
+        return getattr(self.guardrail_result, "guardrail", None)
+
+    @property
+    def output(self) -> object:
+        """What it said."""
+        return getattr(self.guardrail_result, "output", None)
 
 
 class InputGuardrailTripwireTriggered(GuardrailTripped):
@@ -198,6 +212,10 @@ class ProviderError(PlacetError):
         """The provider's own name for the request: its support asks for it."""
         self.is_locked = is_locked
         """Another request is at work on the same conversation."""
+
+
+class ModelTimeoutError(ProviderError):
+    code = "model_timeout"
 
 
 class RequestNotTaken(ProviderError):

@@ -34,7 +34,26 @@ Outcome: TypeAlias = Literal[
 ]
 
 
-class Usage(msgspec.Struct, array_like=True, gc=False):
+class RequestUsage(msgspec.Struct, frozen=True, gc=False):
+    """The tokens of one request."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    input_tokens_details: InputTokensDetails
+    output_tokens_details: OutputTokensDetails
+
+
+class InputTokensDetails(msgspec.Struct, frozen=True, gc=False):
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class OutputTokensDetails(msgspec.Struct, frozen=True, gc=False):
+    reasoning_tokens: int = 0
+
+
+class Usage(msgspec.Struct, array_like=True, dict=True):
     """Tokens and requests, summed over a run."""
 
     requests: int = 0
@@ -45,7 +64,34 @@ class Usage(msgspec.Struct, array_like=True, gc=False):
     reasoning_tokens: int = 0
     cache_write_tokens: int = 0
 
+    @property
+    def input_tokens_details(self) -> InputTokensDetails:
+        return InputTokensDetails(self.cached_tokens, self.cache_write_tokens)
+
+    @property
+    def output_tokens_details(self) -> OutputTokensDetails:
+        return OutputTokensDetails(self.reasoning_tokens)
+
+    @property
+    def request_usage_entries(self) -> list[RequestUsage]:
+        """The requests that these figures are the sum of, as far as this process saw them: they stand beside the
+        figures, and are not written into a log, which has each response's own."""
+        found: list[Usage] = self.__dict__.get("parts") or ([self] if self.requests == 1 else [])
+        return [
+            RequestUsage(
+                each.input_tokens,
+                each.output_tokens,
+                each.total_tokens,
+                each.input_tokens_details,
+                each.output_tokens_details,
+            )
+            for each in found
+        ]
+
     def add(self, other: Usage) -> None:
+        parts: list[Usage] | None = other.__dict__.get("parts")
+        if parts or other.requests == 1:
+            self.__dict__.setdefault("parts", []).extend(parts or (other,))
         self.requests += other.requests
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
@@ -56,10 +102,14 @@ class Usage(msgspec.Struct, array_like=True, gc=False):
             self.cache_write_tokens += other.cache_write_tokens
 
     def copy(self) -> Usage:
-        return msgspec.structs.replace(self)
+        found = msgspec.structs.replace(self)
+        if "parts" in self.__dict__:
+            found.__dict__["parts"] = list(self.__dict__["parts"])
+        return found
 
     def become(self, other: Usage) -> None:
         """Take over the other's figures."""
+        self.__dict__.pop("parts", None)
         self.requests = self.input_tokens = self.output_tokens = 0
         self.total_tokens = self.cached_tokens = self.reasoning_tokens = self.cache_write_tokens = 0
         self.add(other)

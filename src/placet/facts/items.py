@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from placet.facts.codec import JsonObject, plain_item
 from placet.facts.events import Usage
+from placet.facts.raw_items import RawItem
 
 
 class Named(Protocol):
@@ -31,8 +32,15 @@ def _text_field(raw_item: object, name: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def _hosted_name(raw_item: object) -> str | None:
+    kind = _text_field(raw_item, "type")
+    return kind.removesuffix("_call") if kind is not None and kind.endswith("_call") else kind
+
+
 @dataclass(eq=False, repr=False)
-class _ItemBase:
+class Item:
+    """The base of all items of a run."""
+
     agent: Named
     raw_item: Any  # Any: a dict of ours, or an object of somebody else's
     type: ClassVar[str] = "item"
@@ -41,11 +49,19 @@ class _ItemBase:
         """The item as a model reads it."""
         return plain_item(self.raw_item)
 
+    def __getitem__(self, name: str) -> Any:
+        """A field of the raw item: an item reads like the dict that it stands for."""
+        return self.raw_item[name] if isinstance(self.raw_item, dict) else getattr(self.raw_item, name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        found = field_of(self.raw_item, name)
+        return default if found is None else found
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(agent={self.agent.name!r}, raw_item={self.raw_item!r})"
 
 
-class MessageOutputItem(_ItemBase):
+class MessageOutputItem(Item):
     """A message of the model."""
 
     type: ClassVar[str] = "message_output_item"
@@ -60,14 +76,14 @@ class MessageOutputItem(_ItemBase):
         return refusal_of(self.to_input_item())
 
 
-class ReasoningItem(_ItemBase):
+class ReasoningItem(Item):
     """What the model thought, as far as its provider shows it."""
 
     type: ClassVar[str] = "reasoning_item"
 
 
 @dataclass(eq=False, repr=False)
-class ToolCallItem(_ItemBase):
+class ToolCallItem(Item):
     """The model called a tool."""
 
     id: str = ""
@@ -79,13 +95,19 @@ class ToolCallItem(_ItemBase):
         return _text_field(self.raw_item, "name")
 
     @property
+    def tool_name(self) -> str | None:
+        """The name of the tool; of one that the provider runs itself, what kind of call it is."""
+        found = self.name
+        return found if found is not None else _hosted_name(self.raw_item)
+
+    @property
     def call_id(self) -> str | None:
         """The provider's label."""
         return _text_field(self.raw_item, "call_id")
 
 
 @dataclass(eq=False, repr=False)
-class ToolCallOutputItem(_ItemBase):
+class ToolCallOutputItem(Item):
     """What the model reads of a call that has ended."""
 
     output: Any = None  # Any: what the tool returned
@@ -104,7 +126,7 @@ class HandoffCallItem(ToolCallItem):
 
 
 @dataclass(eq=False, repr=False)
-class HandoffOutputItem(_ItemBase):
+class HandoffOutputItem(Item):
     """The conversation went from one agent to another."""
 
     source_agent: Named | None = None
@@ -136,14 +158,38 @@ class MCPApprovalResponseItem(ToolCallOutputItem):
         return _text_field(self.raw_item, "approval_request_id")
 
 
-class OtherItem(_ItemBase):
+class MCPListToolsItem(Item):
+    """The provider asked an MCP server for its tools."""
+
+    type: ClassVar[str] = "mcp_list_tools_item"
+
+
+class ToolSearchCallItem(Item):
+    """The model looked for tools."""
+
+    type: ClassVar[str] = "tool_search_call_item"
+
+
+class ToolSearchOutputItem(Item):
+    """The tools that the model found."""
+
+    type: ClassVar[str] = "tool_search_output_item"
+
+
+class CompactionItem(Item):
+    """What the provider made of an earlier part of the conversation, to keep it short."""
+
+    type: ClassVar[str] = "compaction_item"
+
+
+class OtherItem(Item):
     """An item type that Placet has no name for: kept, sent back, and shown as it is."""
 
     type: ClassVar[str] = "other_item"
 
 
 @dataclass(eq=False, repr=False)
-class ToolApprovalItem(_ItemBase):
+class ToolApprovalItem(Item):
     """What a person is asked about: one call, as it would run."""
 
     tool_name: str | None = None
@@ -197,9 +243,34 @@ RunItem: TypeAlias = (
     | HandoffOutputItem
     | MCPApprovalRequestItem
     | MCPApprovalResponseItem
+    | MCPListToolsItem
+    | ToolSearchCallItem
+    | ToolSearchOutputItem
+    | CompactionItem
     | OtherItem
     | ToolApprovalItem
 )
+
+
+_HOSTED_CALLS = ("code_interpreter_call", "file_search_call", "image_generation_call", "mcp_call", "web_search_call")
+"""Calls of tools that the provider runs itself: they come with their results."""
+_BY_KIND: dict[str, type[RunItem]] = {
+    "message": MessageOutputItem,
+    "reasoning": ReasoningItem,
+    "compaction": CompactionItem,
+    "function_call": ToolCallItem,
+    "function_call_output": ToolCallOutputItem,
+    "mcp_list_tools": MCPListToolsItem,
+    "tool_search_call": ToolSearchCallItem,
+    "tool_search_output": ToolSearchOutputItem,
+    **dict.fromkeys(_HOSTED_CALLS, ToolCallItem),
+}
+
+
+def as_run_item(agent: Named, item: JsonObject) -> RunItem:
+    """What a raw item is, by its type alone."""
+    kind = item.get("type") or ("message" if item.get("role") == "assistant" else "")
+    return _BY_KIND.get(str(kind), OtherItem)(agent, RawItem(item))
 
 
 @dataclass(slots=True)

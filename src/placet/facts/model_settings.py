@@ -52,6 +52,14 @@ class ModelRetrySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MCPToolChoice:
+    """The model is to call this tool of this MCP server, which the provider talks to."""
+
+    server_label: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettings:
     """How a model is asked; what is None is left to its provider."""
 
@@ -59,7 +67,7 @@ class ModelSettings:
     top_p: float | None = None
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
-    tool_choice: str | Mapping[str, Any] | None = None
+    tool_choice: str | Mapping[str, Any] | MCPToolChoice | None = None
     """'auto', 'required', 'none', the name of a tool, or the provider's own shape."""
     parallel_tool_calls: bool | None = None
     truncation: Literal["auto", "disabled"] | None = None
@@ -80,6 +88,19 @@ class ModelSettings:
     prompt_cache_retention: str | None = None
     retry: ModelRetrySettings | None = None
     """Which failed requests are sent again, how often, after how long."""
+    context_management: list[dict[str, Any]] | None = None
+    """What the provider does with a context that grows too long, in its own words."""
+    prompt_cache_options: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, given: ModelSettings | Mapping[str, Any] | None) -> ModelSettings:
+        """Settings that may also be given as a dict. Anything else is left for whoever checks it."""
+        if not isinstance(given, Mapping):
+            return given if given is not None else cls()
+        unknown = sorted(set(given) - {each.name for each in fields(cls)})
+        if unknown:
+            raise UserError(f"ModelSettings has no setting {', '.join(map(repr, unknown))}.")
+        return cls(**given)
 
     def resolve(self, override: ModelSettings | None) -> ModelSettings:
         """These settings, with those of `override` that are set laid over them."""

@@ -35,6 +35,7 @@ class ToolFilterContext:
 
 
 ToolFilterFunction: TypeAlias = Callable[[ToolFilterContext, Any], bool | Awaitable[bool]]
+ToolFilterCallable = ToolFilterFunction
 ToolFilter: TypeAlias = ToolFilterStatic | ToolFilterFunction
 """Names, or a function `(context, tool)`: only the tools of which it says True are shown."""
 

@@ -13,7 +13,7 @@ from placet.facts.codec import JsonObject
 from placet.facts.errors import ProviderError, UserError
 from placet.facts.events import Usage
 from placet.facts.items import ModelResponse, field_of
-from placet.facts.model_settings import ModelSettings
+from placet.facts.model_settings import MCPToolChoice, ModelSettings
 from placet.models.anthropic_messages_request import API, as_messages, as_system, mark_of
 from placet.models.anthropic_messages_response import PAUSED, MessageAssembly, as_message, as_response, as_usage
 from placet.models.provider_data import provider_data_of
@@ -224,6 +224,8 @@ def _tool(tool: ToolSpec) -> JsonObject:
 
 def _choice(settings: ModelSettings) -> JsonObject | None:
     choice = settings.tool_choice
+    if isinstance(choice, MCPToolChoice):
+        raise UserError("Anthropic's API is given no MCPToolChoice: the servers that it talks to are not OpenAI's.")
     if isinstance(choice, Mapping):
         return dict(choice)
     if choice is None and settings.parallel_tool_calls is not False:

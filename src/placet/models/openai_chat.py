@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from placet.facts.codec import JsonObject
 from placet.facts.errors import UserError
 from placet.facts.items import ModelResponse, field_of
-from placet.facts.model_settings import ModelSettings
+from placet.facts.model_settings import MCPToolChoice, ModelSettings
 from placet.models.openai_chat_request import as_messages, is_openai
 from placet.models.openai_chat_response import ChatAssembly, as_response
 from placet.models.openai_client import OpenAIClient
@@ -86,7 +86,7 @@ def create_arguments(model: str, request: ModelRequest, server: str) -> dict[str
         "tools": tools,
         "tool_choice": _choice(settings.tool_choice) if tools else None,
         "parallel_tool_calls": settings.parallel_tool_calls if tools else None,
-        "response_format": _format(request.output_schema),
+        "response_format": _format(request),
         limit: settings.max_tokens,
         "temperature": settings.temperature,
         "top_p": settings.top_p,
@@ -114,6 +114,8 @@ def _refuse_what_this_api_has_not(request: ModelRequest) -> None:
             "Chat Completions keeps no conversations: run without previous_response_id, auto_previous_response_id and "
             "conversation_id (the whole history is sent then), or use OpenAI's Responses API ('openai/…')."
         )
+    if request.prompt is not None:
+        raise UserError("Chat Completions keeps no prompts: give the agent instructions in place of a prompt.")
     if request.hosted_tools:
         names = sorted({str(tool.get("type")) for tool in request.hosted_tools})
         raise UserError(
@@ -133,16 +135,19 @@ def _function(tool: ToolSpec) -> JsonObject:
     return {"type": "function", "function": function}
 
 
-def _choice(choice: str | Mapping[str, Any] | None) -> Any:
+def _choice(choice: str | Mapping[str, Any] | MCPToolChoice | None) -> Any:
+    if isinstance(choice, MCPToolChoice):
+        raise UserError("Chat Completions talks to no MCP servers: MCPToolChoice needs the Responses API ('openai/…').")
     if choice is None or isinstance(choice, Mapping) or choice in _CHOICES:
         return choice
     return {"type": "function", "function": {"name": choice}}
 
 
-def _format(schema: Mapping[str, object] | None) -> JsonObject | None:
-    if schema is None:
+def _format(request: ModelRequest) -> JsonObject | None:
+    if request.output_schema is None:
         return None
-    return {"type": "json_schema", "json_schema": {"name": "final_output", **strict_if_possible(schema)}}
+    schema = strict_if_possible(request.output_schema, request.output_is_strict)
+    return {"type": "json_schema", "json_schema": {"name": "final_output", **schema}}
 
 
 def _effort(settings: ModelSettings) -> Any:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from placet.facts.errors import ProviderError, RequestNotTaken
+from placet.facts.errors import ModelTimeoutError, ProviderError, RequestNotTaken
 
 _NEVER_LEFT = frozenset(
     {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "LocalProtocolError"}
@@ -88,7 +88,7 @@ def _of_connection(error: Exception, provider: str) -> ProviderError:
     if below & _NEVER_LEFT:
         return RequestNotTaken(f"{provider} could not be reached: {_brief(_last_cause(error))}.", is_transient=True)
     if "Timeout" in type(error).__name__ or "TimeoutException" in below:
-        return ProviderError(f"{provider} did not answer in time.", is_transient=True)
+        return ModelTimeoutError(f"{provider} did not answer in time.", is_transient=True)
     if _is_network(below):
         return ProviderError(
             f"The connection to {provider} broke before the answer was complete: {_brief(_last_cause(error))}.",

@@ -21,8 +21,13 @@ def with_extra_args(found: dict[str, Any], settings: ModelSettings) -> dict[str,
     return {**given, **extra}
 
 
-def strict_if_possible(schema: Mapping[str, object]) -> JsonObject:
-    """The schema within what OpenAI's strict mode accepts; where it cannot be put so, as it is and not strict."""
+def strict_if_possible(schema: Mapping[str, object], wanted: bool | None = None) -> JsonObject:
+    """The schema within what OpenAI's strict mode accepts; where it cannot be put so, as it is and not strict.
+
+    `wanted`: what an output schema of the user's own says of itself; None, nobody said anything.
+    """
+    if wanted is False:
+        return {"schema": dict(schema), "strict": False}
     try:
         return {"schema": strict_schema(schema, "output_type"), "strict": True}
     except UserError:

@@ -9,7 +9,7 @@ from placet.facts.codec import JsonObject
 from placet.facts.errors import ProviderError, UserError
 from placet.facts.events import Usage
 from placet.facts.items import ModelResponse
-from placet.facts.model_settings import ModelSettings
+from placet.facts.model_settings import MCPToolChoice, ModelSettings
 from placet.models.request_settings import strict_if_possible, with_extra_args
 from placet.ports import ModelRequest, ToolSpec
 
@@ -45,7 +45,8 @@ def create_arguments(model: str, request: ModelRequest) -> dict[str, Any]:  # An
         "tool_choice": _choice(settings.tool_choice),
         "previous_response_id": request.previous_response_id,
         "conversation": request.conversation_id,
-        "text": _text(settings, request.output_schema),
+        "prompt": request.prompt,
+        "text": _text(settings, request),
         "include": _include(settings) or None,
         "temperature": settings.temperature,
         "top_p": settings.top_p,
@@ -58,6 +59,8 @@ def create_arguments(model: str, request: ModelRequest) -> dict[str, Any]:  # An
         "store": settings.store,
         "prompt_cache_key": settings.prompt_cache_key,
         "prompt_cache_retention": settings.prompt_cache_retention,
+        "context_management": settings.context_management,
+        "prompt_cache_options": settings.prompt_cache_options,
         "extra_headers": settings.extra_headers,
         "extra_query": settings.extra_query,
         "extra_body": settings.extra_body,
@@ -83,18 +86,21 @@ def _function(tool: ToolSpec) -> JsonObject:
     }
 
 
-def _choice(choice: str | Mapping[str, Any] | None) -> Any:
+def _choice(choice: str | Mapping[str, Any] | MCPToolChoice | None) -> Any:
     if choice is None or isinstance(choice, Mapping):
         return choice
+    if isinstance(choice, MCPToolChoice):
+        return {"type": "mcp", "server_label": choice.server_label, "name": choice.name}
     if choice in _CHOICES:
         return choice
     return {"type": choice} if choice in _HOSTED_CHOICES else {"type": "function", "name": choice}
 
 
-def _text(settings: ModelSettings, schema: Mapping[str, object] | None) -> JsonObject | None:
+def _text(settings: ModelSettings, request: ModelRequest) -> JsonObject | None:
     found: JsonObject = {}
-    if schema is not None:
-        found["format"] = {"type": "json_schema", "name": "final_output", **strict_if_possible(schema)}
+    if request.output_schema is not None:
+        schema = strict_if_possible(request.output_schema, request.output_is_strict)
+        found["format"] = {"type": "json_schema", "name": "final_output", **schema}
     if settings.verbosity is not None:
         found["verbosity"] = settings.verbosity
     return found or None

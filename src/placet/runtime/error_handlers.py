@@ -9,13 +9,15 @@ import msgspec
 
 from placet.declare.agent import Agent
 from placet.declare.context import RunContextWrapper
+from placet.declare.guardrail import GuardrailResult
+from placet.declare.output_schema import OutputSchema
 from placet.facts.codec import Json, JsonObject, NotPlain, encode, plain
 from placet.facts.errors import MaxTurnsExceeded, ModelBehaviorError, ModelRefusalError, UserError
 from placet.facts.events import RunEnded
 from placet.facts.items import ModelResponse, RunItem
 from placet.runtime.frame import Frame, awaited
 from placet.runtime.output import parse_final
-from placet.runtime.result import result_of
+from placet.runtime.result import RunResult, result_of
 from placet.runtime.session_writing import write_session
 
 ErrorKind: TypeAlias = Literal["max_turns", "model_refusal", "invalid_final_output"]
@@ -33,6 +35,34 @@ class RunErrorData(msgspec.Struct, frozen=True):
     last_agent: Agent[Any]
 
 
+class RunErrorDetails(msgspec.Struct, frozen=True):
+    """What a run had produced when an error ended it (`error.run_data`)."""
+
+    input: list[JsonObject]
+    new_items: list[RunItem]
+    raw_responses: list[ModelResponse]
+    last_agent: Agent[Any]
+    context_wrapper: RunContextWrapper[Any]
+    input_guardrail_results: list[GuardrailResult]
+    output_guardrail_results: list[GuardrailResult]
+    tool_input_guardrail_results: list[GuardrailResult] = []
+    tool_output_guardrail_results: list[GuardrailResult] = []
+
+
+def details_of(result: RunResult) -> RunErrorDetails:
+    return RunErrorDetails(
+        result.input,
+        result.new_items,
+        result.raw_responses,
+        result.last_agent,
+        result.context_wrapper,
+        result.input_guardrail_results,
+        result.output_guardrail_results,
+        result.tool_input_guardrail_results,
+        result.tool_output_guardrail_results,
+    )
+
+
 class RunErrorHandlerInput(msgspec.Struct, frozen=True):
     """What an error handler is told."""
 
@@ -46,6 +76,8 @@ class RunErrorHandlerResult(msgspec.Struct, frozen=True):
     """The final output that takes the error's place."""
 
     final_output: Any
+    include_in_history: bool = True
+    """Taken for the sake of programs that say it: the history holds what was said, and never this."""
 
 
 ErrorHandler: TypeAlias = Callable[
@@ -124,7 +156,7 @@ def _output_of(answer: object) -> object:
     return answer
 
 
-def _plain_output(output_type: type[Any] | None, output: object) -> Json:
+def _plain_output(output_type: type[Any] | OutputSchema | None, output: object) -> Json:
     """As the log holds it: what `output_type` asks for is there as the JSON text that a model would have given."""
     dump = getattr(output, "model_dump", None)
     try:

@@ -19,10 +19,10 @@ from placet.declare.lifecycle import AsRunHooks, RunHooks
 from placet.declare.run_config import RunConfig
 from placet.declare.tool import Tool
 from placet.declare.tool_values import Validated
-from placet.facts.errors import UserError
 from placet.facts.events import PlainFact
 from placet.facts.ids import call_id
-from placet.ports import Model, Session
+from placet.facts.raw_items import RawItem
+from placet.ports import Model, Session, SpeaksAnotherProtocol
 from placet.runtime.defaults import model_named
 from placet.runtime.journal import Journal
 from placet.runtime.stream import Feed
@@ -203,13 +203,12 @@ class Frame:
 
     @property
     def model(self) -> Model:
+        """The model that is asked: an object, or what a name means, to the run's provider or to all."""
         found = self.config.model or self.agent.model
-        if found is None:
-            raise UserError(
-                f"Agent '{self.agent.name}' has no model: pass a name ('gpt-…', 'anthropic/…') or an object with "
-                "get_response and stream_response, as Agent(model=…) or RunConfig(model=…)."
-            )
-        return model_named(found) if isinstance(found, str) else found
+        if found is None or isinstance(found, str):
+            provider = self.config.model_provider
+            found = model_named(found) if provider is None else provider.get_model(found)
+        return found.as_placet_model() if isinstance(found, SpeaksAnotherProtocol) else found
 
 
 def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
@@ -218,7 +217,7 @@ def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
     ctx: ToolContext[Any] = ToolContext.__new__(ToolContext)
     ctx.context, ctx.usage = shared.context, shared.usage
     ctx._ledger, ctx._run_ids, ctx._clock = shared._ledger, shared._run_ids, shared._clock
-    ctx.tool_name, ctx.tool_arguments, ctx.tool_call = job.tool.name, job.arguments, call.item
+    ctx.tool_name, ctx.tool_arguments, ctx.tool_call = job.tool.name, job.arguments, RawItem(call.item)
     ctx.tool_call_id = call.label or call.sent_label
     ctx.call = ctx.idempotency_key = call_id(frame.run_id, call.id)
     if call.started_in is not None:
@@ -227,4 +226,6 @@ def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
     ctx.agent = frame.agent
     ctx.answers, ctx.asked_state = call.answers, call.asked_state
     ctx._bound = None if job.bound is None else (job.arguments, job.bound)
+    ctx.turn_input, ctx.tool_input = shared.turn_input, shared.tool_input
+    ctx.run_config, ctx.tool_namespace = frame.config, None
     return ctx

@@ -129,7 +129,7 @@ async def judge_output(frame: Frame, output: Any) -> None:
         if record.tripped:
             raise OutputGuardrailTripwireTriggered(
                 f"The output guardrail '{record.name}' stopped the run. What was done before stays in its state.",
-                as_result(record),
+                as_result(record, source=_named(guardrails, record), agent=frame.agent, agent_output=output),
             )
 
 
@@ -161,8 +161,12 @@ def _info(info: Any) -> Json:
         return repr(info)[:1000]
 
 
-def as_result(record: GuardrailRecord, call: str | None = None) -> GuardrailResult:
-    return GuardrailResult(record.name, GuardrailFunctionOutput(record.info, record.tripped), call)
+def as_result(record: GuardrailRecord, **more: Any) -> GuardrailResult:
+    return GuardrailResult(record.name, GuardrailFunctionOutput(record.info, record.tripped), **more)
+
+
+def _named(guardrails: Sequence[InputGuardrail | OutputGuardrail], record: GuardrailRecord) -> object:
+    return next((each for each in guardrails if each.get_name() == record.name), None)
 
 
 # -- the guardrails of tools -------------------------------------------------------------------------------------------
@@ -211,7 +215,7 @@ async def _judge_tool(
         if said.behavior == "raise_exception":
             raise ToolInputGuardrailTripwireTriggered(
                 f"The guardrail '{name}' of tool '{job.tool.name}' stopped the run before the tool ran.",
-                GuardrailResult(name, GuardrailFunctionOutput(said.output_info, True), job.call.id),
+                GuardrailResult(name, GuardrailFunctionOutput(said.output_info, True), job.call.id, each),
             )
     return None
 

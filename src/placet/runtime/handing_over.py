@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
-from placet.core.fold import output_item
+from placet.core.fold import as_items, output_item
 from placet.core.plan import APPROVAL_REQUEST, APPROVAL_RESPONSE
 from placet.core.state import Call
-from placet.declare.handoff import Handoff, HandoffInputData, HandoffInputFilter
+from placet.declare.handoff import Handoff, HandoffInputData, HandoffInputFilter, HandoffItem
+from placet.declare.handoff_history import nest_handoff_history
 from placet.declare.tool_values import InvalidArguments
 from placet.facts.codec import Json, JsonObject, encode, same_value
 from placet.facts.errors import UserError
 from placet.facts.events import AgentChanged, ArgumentsValidated, CallEnded, CallsStarted, HistoryRewritten
+from placet.facts.items import Item, as_run_item
 from placet.runtime.frame import Frame, awaited
 from placet.states.run_state import as_input
 
@@ -34,7 +37,7 @@ async def hand_over(frame: Frame, call: Call) -> None:
         return
     target = frame.graph.after_handoff(frame.run.starting_agent, found.agent)
     output = encode({"assistant": found.agent_name}).decode()
-    chosen = found.input_filter or frame.config.handoff_input_filter
+    chosen = found.input_filter or frame.config.handoff_input_filter or _nesting(frame, found)
     rewritten = await _filtered(frame, chosen, call, output) if chosen is not None else None
     frame.note(CallEnded(call.id, "finished", output))
     if rewritten is not None:
@@ -86,18 +89,32 @@ async def _filtered(frame: Frame, chosen: HandoffInputFilter, call: Call, output
     outputs = [_output_of(each, output if each is call else each.output) for each in run.calls.values()]
     data = HandoffInputData(
         tuple(run.history[: run.input_length]),
-        tuple(run.history[run.input_length : turn]),
-        (*run.history[turn:], *outputs),
+        tuple(as_run_item(frame.agent, item) for item in run.history[run.input_length : turn]),
+        tuple(as_run_item(frame.agent, item) for item in (*run.history[turn:], *outputs)),
         frame.context,
     )
     kept = await awaited(chosen(data))
     if not isinstance(kept, HandoffInputData):
         raise UserError(f"A handoff's input_filter gives back a HandoffInputData, not a {type(kept).__name__}.")
-    items = as_input([*kept.input_history, *kept.pre_handoff_items, *kept.new_items])
+    before = as_items(kept.input_history) if isinstance(kept.input_history, str) else kept.input_history
+    turn_items = kept.new_items if kept.input_items is None else kept.input_items
+    items = as_input([*before, *map(_raw, (*kept.pre_handoff_items, *turn_items))])
     assert isinstance(items, list)
     whole = paired(items)
-    first = {id(item) for item in items[: len(kept.input_history)]}
+    first = {id(item) for item in items[: len(before)]}
     return HistoryRewritten(whole, sum(id(item) in first for item in whole))
+
+
+def _raw(item: HandoffItem) -> JsonObject:
+    return item.to_input_item() if isinstance(item, Item) else item
+
+
+def _nesting(frame: Frame, found: Handoff) -> HandoffInputFilter | None:
+    """The filter that tells the conversation as a story, where the handoff or the configuration wants it."""
+    wanted = found.nest_handoff_history
+    if not (frame.config.nest_handoff_history if wanted is None else wanted):
+        return None
+    return functools.partial(nest_handoff_history, history_mapper=frame.config.handoff_history_mapper)
 
 
 def _output_of(call: Call, output: Json) -> JsonObject:

@@ -13,7 +13,9 @@ import msgspec
 
 from placet.core.delivery import Outgoing, outgoing
 from placet.core.plan import is_call, is_result, problem_with
+from placet.declare.handoff import Handoff
 from placet.declare.hosted_tools import HostedTool
+from placet.declare.output_schema import OutputSchema
 from placet.declare.run_config import CallModelData, ModelInputData
 from placet.facts.codec import JsonObject, NotPlain, encode, plain_item
 from placet.facts.errors import (
@@ -37,7 +39,8 @@ from placet.facts.events import (
 )
 from placet.facts.items import ModelResponse, final_text, refusal_of
 from placet.facts.model_settings import ModelSettings
-from placet.ports import Model, ModelRequest, RawEvent, Reconciled, ToolSpec
+from placet.ports import Declared, Model, ModelRequest, RawEvent, Reconciled, ToolSpec
+from placet.runtime.defaults import default_settings
 from placet.runtime.error_handlers import end_by_handler, kind_of
 from placet.runtime.frame import Frame, awaited
 from placet.runtime.guarding import InputTripped, Judging, input_guardrails, start_judging_input, unless_tripped
@@ -138,25 +141,24 @@ async def _prepare(frame: Frame, model: Model) -> ModelRequest:
     if callable(instructions) or all_hooks:
         await frame.journal.commit()  # user code may take for ever: what happened is safe first
     prompt = await awaited(instructions(frame.context, agent)) if callable(instructions) else instructions
-    tools = [
-        ToolSpec(t.name, t.description, t.params_json_schema, t.strict_json_schema)
-        for t in await frame.enabled_tools(look_again=True)
-    ]
+    enabled = await frame.enabled_tools(look_again=True)
+    tools = [ToolSpec(t.name, t.description, t.params_json_schema, t.strict_json_schema) for t in enabled]
+    handoffs: Sequence[Handoff] = ()
     if agent.handoffs:
-        tools += [
-            ToolSpec(each.tool_name, each.tool_description, each.input_json_schema)
-            for each in agent.all_handoffs
-            if await each.is_on(frame.context, agent)
-        ]
+        handoffs = [each for each in agent.all_handoffs if await each.is_on(frame.context, agent)]
+        tools += [ToolSpec(each.tool_name, each.tool_description, each.input_json_schema) for each in handoffs]
     out = outgoing(frame.run)
     items = out.items
     if frame.config.call_model_input_filter is not None:
         items, prompt = await _filtered(frame, out, prompt)
+    frame.context.turn_input = items
     for hooks in all_hooks:
         await hooks.on_llm_start(frame.context, agent, prompt, items)
     if not getattr(model, "leaves_input_alone", False):
         items = msgspec.json.decode(encode(items))  # a foreign model may change what it is given: a quick deep copy
     settings = agent.model_settings.resolve(frame.config.model_settings)
+    if agent.model is None and frame.config.model is None:
+        settings = default_settings().resolve(settings)
     hosted = agent.hosted_tools
     if hosted:
         settings = _with_includes(settings, hosted)
@@ -172,7 +174,14 @@ async def _prepare(frame: Frame, model: Model) -> ModelRequest:
         conversation_id=out.conversation_id,
         hosted_tools=[tool.declaration for tool in hosted] if hosted else (),
         after=None if out.conversation_id is None else await _newest_item(frame, out.conversation_id),
+        prompt=None if agent.prompt is None else await agent.get_prompt(frame.context),
+        output_is_strict=_strictness(agent.output_type),
+        declared=Declared([*enabled, *hosted], handoffs, agent.output_type, frame.config),
     )
+
+
+def _strictness(output_type: object) -> bool | None:
+    return output_type.is_strict_json_schema() if isinstance(output_type, OutputSchema) else None
 
 
 def _with_includes(settings: ModelSettings, hosted: Sequence[HostedTool]) -> ModelSettings:

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from placet.declare.agent import AgentTool
+from placet.declare.agent import AgentTool, AgentToolStreamEvent
 from placet.declare.context import RunContextWrapper
 from placet.declare.tool_values import InvalidArguments
 from placet.facts.codec import Json, JsonObject, encode, parse_arguments
 from placet.facts.errors import UserError
 from placet.facts.events import RunStarted
+from placet.facts.raw_items import RawItem
 from placet.runtime.frame import Frame, Job, awaited
 from placet.runtime.output import as_tool_output
 from placet.runtime.result import RunResult
@@ -26,7 +27,7 @@ async def run_nested(frame: Frame, job: Job, tool: AgentTool) -> Json | None:
     if is_new:
         _begin(frame, job, tool)
     child = _child_frame(frame, job, tool)
-    async with _told_to(tool, child, is_new=is_new):
+    async with _told_to(tool, child, job, is_new=is_new):
         if is_new and child.all_hooks:
             await child.journal.commit()
             for hooks in child.all_hooks:
@@ -90,7 +91,7 @@ def nested_result(child: Frame) -> RunResult:
 
 
 @asynccontextmanager
-async def _told_to(tool: AgentTool, child: Frame, *, is_new: bool) -> AsyncIterator[None]:
+async def _told_to(tool: AgentTool, child: Frame, job: Job, *, is_new: bool) -> AsyncIterator[None]:
     """While the child runs, tell `on_stream` what happens in it."""
     listener = tool.on_stream
     if listener is None:
@@ -110,7 +111,8 @@ async def _told_to(tool: AgentTool, child: Frame, *, is_new: bool) -> AsyncItera
     async def tell() -> None:
         try:
             async for event in feed.events():
-                await awaited(listener(event))
+                told = AgentToolStreamEvent(event=event, agent=child.agent, tool_call=RawItem(job.call.item))
+                await awaited(listener(told))
         finally:
             feed.close()  # a listener that failed must not make the child wait for it
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from placet.declare.context import ToolContext
+from placet.declare.output_schema import OutputSchema
 from placet.declare.tool import default_tool_error_function, text_of_error
+from placet.declare.tool_outputs import content_of
 from placet.facts.codec import Json, encode, writable
 from placet.facts.errors import PlacetError, ToolError, ToolOutputError
 from placet.runtime.frame import Job, awaited
@@ -58,6 +60,9 @@ def as_answer(value: Json) -> Json:
 def _converted(value: object) -> tuple[Json, int]:
     if isinstance(value, str):
         return value, len(value) if value.isascii() else len(value.encode())
+    content = content_of(value)
+    if content is not None:
+        return content, len(encode(content))
     found = _jsonable(value)
     text = encode(found)
     return (found if _is_content(found) else text.decode()), len(text)
@@ -78,10 +83,12 @@ def _is_content(value: object) -> bool:
     )
 
 
-def parse_final(output_type: type[Any] | None, text: str) -> tuple[Any, str | None]:
+def parse_final(output_type: type[Any] | OutputSchema | None, text: str) -> tuple[Any, str | None]:
     """The final output as its type, and what is wrong with it (or None)."""
     if output_type is None or output_type is str:
         return text, None
+    if isinstance(output_type, OutputSchema):
+        return _parsed_by(output_type, text)
     import pydantic
 
     try:
@@ -92,10 +99,22 @@ def parse_final(output_type: type[Any] | None, text: str) -> tuple[Any, str | No
         return None, f"it is not the JSON that the agent's output_type asks for ({where}: {first['msg']})"
 
 
-def output_schema(output_type: type[Any] | None) -> Mapping[str, object] | None:
+def _parsed_by(schema: OutputSchema, text: str) -> tuple[Any, str | None]:
+    """As the user's own schema reads it: whatever it raises says what is wrong."""
+    if schema.is_plain_text():
+        return text, None
+    try:
+        return schema.validate_json(text), None
+    except Exception as error:  # noqa: BLE001  # user code: its words go to the caller with the error of the run
+        return None, f"it is not the JSON that the agent's output_type asks for ({error})"
+
+
+def output_schema(output_type: type[Any] | OutputSchema | None) -> Mapping[str, object] | None:
     """What a model is asked for. Providers want an object: another type is put into one, as its only field."""
     if output_type is None or output_type is str:
         return None
+    if isinstance(output_type, OutputSchema):
+        return None if output_type.is_plain_text() else output_type.json_schema()
     schema = _adapter(output_type).json_schema()  # type: ignore[arg-type]  # types are hashable
     if not _must_be_wrapped(output_type):
         return schema

@@ -29,14 +29,13 @@ from placet.facts.items import (
     HandoffOutputItem,
     MCPApprovalRequestItem,
     MCPApprovalResponseItem,
-    MessageOutputItem,
     ModelResponse,
-    OtherItem,
-    ReasoningItem,
     RunItem,
     ToolCallItem,
     ToolCallOutputItem,
+    as_run_item,
 )
+from placet.facts.raw_items import RawItem
 
 
 class Walk:
@@ -80,24 +79,19 @@ class Walk:
             case _:
                 pass
 
-    def _item(self, item: JsonObject, call: Call | None) -> RunItem:
+    def _item(self, given: JsonObject, call: Call | None) -> RunItem:
+        item = RawItem(given)
         if call is not None:
             self._calls[call.id] = call
             if call.server is not None:
                 return MCPApprovalRequestItem(self.agent, item, id=call_id(self._run_id, call.id))
             kind = HandoffCallItem if self.agent.handoff_named(call.name) is not None else ToolCallItem
             return kind(self.agent, item, id=call_id(self._run_id, call.id))
-        match item.get("type"):
-            case "message":
-                return MessageOutputItem(self.agent, item)
-            case "reasoning":
-                return ReasoningItem(self.agent, item)
-            case _:
-                return OtherItem(self.agent, item)
+        return as_run_item(self.agent, item)
 
     def _output(self, fact: CallEnded, call: Call) -> RunItem:
         call.output, call.outcome = fact.output, fact.outcome
-        raw = output_item(call, call.label or call.sent_label)
+        raw = RawItem(output_item(call, call.label or call.sent_label))
         if call.server is not None:
             return MCPApprovalResponseItem(self.agent, raw, fact.output, id=call_id(self._run_id, call.id))
         handoff = self.agent.handoff_named(call.name)
@@ -122,7 +116,10 @@ def input_of(log: Log, path: str) -> list[JsonObject]:
 
 def responses_of(log: Log, path: str) -> list[ModelResponse]:
     received = (fact for fact in _own_facts(log, path) if isinstance(fact, ResponseReceived))
-    return [ModelResponse(fact.output, fact.usage, fact.response_id, fact.request_id) for fact in received]
+    return [
+        ModelResponse([RawItem(item) for item in fact.output], fact.usage, fact.response_id, fact.request_id)
+        for fact in received
+    ]
 
 
 def guardrail_results_of(log: Log, path: str, kind: str) -> list[GuardrailResult]:

@@ -24,8 +24,8 @@ from placet.facts.errors import InputGuardrailTripwireTriggered, PlacetError, Se
 from placet.facts.events import CancelAsked, ContextSaved, RunStarted, TurnLimitSet
 from placet.facts.ids import ROOT
 from placet.ports import Lease, Session, Store, StoredRun
-from placet.runtime.defaults import default_store
-from placet.runtime.error_handlers import RunErrorHandlers, check_handlers
+from placet.runtime.defaults import default_store, observers_of
+from placet.runtime.error_handlers import RunErrorHandlers, check_handlers, details_of
 from placet.runtime.execute import supersede_calls
 from placet.runtime.frame import Frame
 from placet.runtime.guarding import judge_added_input
@@ -166,6 +166,7 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
     check_agent(agent)
     wanted: dict[str, Any] = {**options}
     config, store, session = wanted.pop("run_config", None), wanted.pop("store", None), wanted.get("session")
+    config = RunConfig(**config) if isinstance(config, dict) and config else config
     if config is not None and not isinstance(config, RunConfig):
         raise UserError(f"run_config is a RunConfig, not a {type(config).__name__}.")
     if session is not None and not hasattr(session, "get_items"):
@@ -422,8 +423,9 @@ SUPERSEDED_BY_A_MESSAGE = "a newer message took its place on its session, and it
 
 
 def _begin_watching(frame: Frame) -> None:
-    if frame.config.observers:
-        frame.watch = Watch(frame.run_id, frame.config.observers, frame.journal.log, frame.config.trace_metadata)
+    observers = observers_of(frame.config)
+    if observers:
+        frame.watch = Watch(frame.run_id, observers, frame.journal.log, frame.config.trace_metadata)
         frame.journal.subscribers.append(frame.watch.on_facts)
 
 
@@ -473,8 +475,11 @@ def _attach_state(error: BaseException, frame: Frame, given: RunState[Any] | Non
         return  # who drives a run from the end of its log has the store, and needs no state
     if given is not None:
         frame.run.ledger.stage_again(new_words(given))
-    state = result_of(frame).to_state()
+    result = result_of(frame)
+    state = result.to_state()
     if given is not None and not isinstance(error, InputGuardrailTripwireTriggered):
         state.take_over_input(given)
     with contextlib.suppress(AttributeError):
         error.state = state  # type: ignore[attr-defined]  # PlacetError declares it; others may take it
+        if isinstance(error, PlacetError):
+            error.run_data = details_of(result)

@@ -30,12 +30,15 @@ from placet.facts.items import (
     HandoffOutputItem,
     MCPApprovalRequestItem,
     MCPApprovalResponseItem,
+    MCPListToolsItem,
     MessageOutputItem,
     ReasoningItem,
     RunItem,
     ToolApprovalItem,
     ToolCallItem,
     ToolCallOutputItem,
+    ToolSearchCallItem,
+    ToolSearchOutputItem,
 )
 from placet.ports import RawEvent
 from placet.runtime.render import Walk
@@ -93,6 +96,12 @@ def _name(item: RunItem) -> str:
             return "tool_output"
         case ToolApprovalItem():
             return "tool_approval_requested"
+        case MCPListToolsItem():
+            return "mcp_list_tools"
+        case ToolSearchCallItem():
+            return "tool_search_called"
+        case ToolSearchOutputItem():
+            return "tool_search_output_created"
         case _:
             return "item_created"
 

@@ -37,6 +37,7 @@ from placet.facts.errors import RunFinished, UserError
 from placet.facts.events import DecisionMade, Delivery, GrantMade, InputAdded, RunForked, RunStarted
 from placet.facts.ids import call_id, mint, path_of, request_id
 from placet.facts.items import ToolApprovalItem
+from placet.facts.raw_items import RawItem
 from placet.states.seal import Keys
 from placet.states.state_codec import (
     StateDocument,
@@ -421,7 +422,7 @@ def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph) ->
     shown = dict(call.item) if is_as_written else {**call.item, "arguments": call.effective_text}
     return ToolApprovalItem(
         graph.at(owner.response_agent),
-        shown,
+        RawItem(shown),
         tool_name=call.name,
         id=call_id(run_id, call.id),
         kind="mcp_approval" if call.server is not None else _KIND_OF.get(call.status, "approval"),

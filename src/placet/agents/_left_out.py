@@ -1,0 +1,134 @@
+"""What the front door leaves out on purpose, and why: said where somebody asks for it, as an ImportError in words."""
+
+from __future__ import annotations
+
+import importlib.abc
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+READ_MORE = "docs/porting.md lists what differs, and why."
+
+_VOICE = "Placet has no voice and no realtime sessions: a call that waits for a person's yes is not spoken over"
+_SANDBOX = "Placet has no sandboxes of its own: give an agent a ShellTool(executor) whose calls a person is asked about"
+_WEBSOCKET = "Placet speaks to the Responses API over HTTP only"
+_REGISTRATION = "Placet does not register agents with a provider"
+_CUSTOM_DATA = "items carry no data of a tool's own: return it as part of the output, or keep it in your context"
+_NOT_YET = "it is not in this version yet"
+_CODEX = "the extensions that the SDK calls experimental are left out"
+
+MODULES: dict[str, str] = {
+    "realtime": _VOICE,
+    "voice": _VOICE,
+    "sandbox": _SANDBOX,
+    "testing.sandbox": _SANDBOX,
+    "extensions.sandbox": _SANDBOX,
+    "extensions.experimental": _CODEX,
+    "responses_websocket_session": _WEBSOCKET,
+    "models.openai_agent_registration": _REGISTRATION,
+    "models.reasoning_content_replay": _NOT_YET,
+    "memory.openai_responses_compaction_session": _NOT_YET,
+    "extensions.memory": _NOT_YET,
+    "extensions.models": _NOT_YET,
+    "extensions.tool_output_trimmer": _NOT_YET,
+    "extensions.visualization": _NOT_YET,
+    "computer": _NOT_YET,
+    "agent_tool_input": _NOT_YET,
+}
+"""Modules of the SDK, by their path without its name."""
+
+NAMES: dict[str, str] = {
+    "ApplyPatchToolCustomDataContext": _CUSTOM_DATA,
+    "ApplyPatchToolCustomDataExtractor": _CUSTOM_DATA,
+    "ComputerToolCustomDataContext": _CUSTOM_DATA,
+    "ComputerToolCustomDataExtractor": _CUSTOM_DATA,
+    "CustomToolCustomDataContext": _CUSTOM_DATA,
+    "CustomToolCustomDataExtractor": _CUSTOM_DATA,
+    "FunctionToolCustomDataContext": _CUSTOM_DATA,
+    "FunctionToolCustomDataExtractor": _CUSTOM_DATA,
+    "AsyncComputer": _NOT_YET,
+    "Button": _NOT_YET,
+    "Computer": _NOT_YET,
+    "ComputerProvider": _NOT_YET,
+    "ComputerTool": _NOT_YET,
+    "Environment": _NOT_YET,
+    "dispose_resolved_computers": _NOT_YET,
+    "resolve_computer": _NOT_YET,
+    "CustomTool": _NOT_YET,
+    "LocalShellCommandRequest": _NOT_YET,
+    "LocalShellExecutor": _NOT_YET,
+    "LocalShellTool": _NOT_YET,
+    "ProgrammaticToolCallingTool": _NOT_YET,
+    "ToolCaller": _NOT_YET,
+    "ToolSearchTool": _NOT_YET,
+    "tool_namespace": _NOT_YET,
+    "ToolNameCollisionPolicy": _NOT_YET,
+    "ToolOrigin": _NOT_YET,
+    "ToolOriginType": _NOT_YET,
+    "ImageGenerationToolConfig": _NOT_YET,
+    "WebSearchToolImageSettings": _NOT_YET,
+    "OpenAIResponsesCompactionArgs": _NOT_YET,
+    "OpenAIResponsesCompactionAwareSession": _NOT_YET,
+    "OpenAIResponsesCompactionSession": _NOT_YET,
+    "is_openai_responses_compaction_aware_session": _NOT_YET,
+    "OutputGuardrailBlockedMessageArgs": _NOT_YET,
+    "OutputGuardrailBlockedMessageFormatter": _NOT_YET,
+    "ShellToolContainerAutoEnvironment": _NOT_YET,
+    "ShellToolContainerNetworkPolicy": _NOT_YET,
+    "ShellToolContainerNetworkPolicyAllowlist": _NOT_YET,
+    "ShellToolContainerNetworkPolicyDisabled": _NOT_YET,
+    "ShellToolContainerNetworkPolicyDomainSecret": _NOT_YET,
+    "ShellToolContainerReferenceEnvironment": _NOT_YET,
+    "ShellToolContainerSkill": _NOT_YET,
+    "ShellToolEnvironment": _NOT_YET,
+    "ShellToolHostedEnvironment": _NOT_YET,
+    "ShellToolInlineSkill": _NOT_YET,
+    "ShellToolInlineSkillSource": _NOT_YET,
+    "ShellToolLocalEnvironment": _NOT_YET,
+    "ShellToolLocalSkill": _NOT_YET,
+    "ShellToolSkillReference": _NOT_YET,
+    "ModelRetryAdvice": _NOT_YET,
+    "ModelRetryAdviceRequest": _NOT_YET,
+    "ModelRetryNormalizedError": _NOT_YET,
+    "RetryDecision": _NOT_YET,
+    "RetryPolicy": _NOT_YET,
+    "RetryPolicyContext": _NOT_YET,
+    "retry_policies": _NOT_YET,
+    "MCPToolCustomDataContext": _CUSTOM_DATA,
+    "MCPToolCustomDataExtractor": _CUSTOM_DATA,
+    "MCPToolMetaContext": _NOT_YET,
+    "MCPToolMetaResolver": _NOT_YET,
+    "MCPUtil": "the servers' tools are made by the servers themselves: server.tools_for(context, agent)",
+    "OpenAIAgentRegistrationConfig": _REGISTRATION,
+    "responses_websocket_session": _WEBSOCKET,
+    "set_default_openai_responses_transport": _WEBSOCKET,
+    "sandbox": _SANDBOX,
+    "OpenAIResponsesWSModel": _WEBSOCKET,
+    "OpenAIResponsesWebSocketOptions": _WEBSOCKET,
+    "ResponsesWebSocketSession": _WEBSOCKET,
+    "SandboxRunConfig": _SANDBOX,
+    "set_default_openai_agent_registration": _REGISTRATION,
+    "set_default_openai_harness": _REGISTRATION,
+}
+"""Names of the SDK's own `__all__` and of its modules."""
+
+
+def words(name: str, why: str) -> str:
+    return f"placet.agents has no '{name}': {why}. {READ_MORE}"
+
+
+class LeftOut(importlib.abc.MetaPathFinder):
+    """`from placet.agents import realtime` (or a class) asks the import system last: here it is told why not."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        package, _, rest = fullname.partition("placet.agents.")
+        if package or not rest:
+            return
+        why = MODULES.get(rest) or NAMES.get(rest.rpartition(".")[2])
+        if why is not None:
+            raise ImportError(words(rest, why), name=fullname)
+
+
+def install() -> None:
+    if not any(isinstance(each, LeftOut) for each in sys.meta_path):
+        sys.meta_path.append(LeftOut())

@@ -1,0 +1,7 @@
+"""Several servers at once."""
+
+from __future__ import annotations
+
+from placet.agents.mcp import MCPServerManager
+
+__all__ = ["MCPServerManager"]

@@ -1,0 +1,7 @@
+"""The Responses API."""
+
+from __future__ import annotations
+
+from placet import OpenAIResponsesModel
+
+__all__ = ["OpenAIResponsesModel"]
