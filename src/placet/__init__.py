@@ -120,9 +120,13 @@ set_default_store(MemoryStore())
 
 
 def _model_named(name: str | None) -> Model:
-    from placet.models.naming import default_model, resolve
+    if name is None:
+        from placet.models.providers import OpenAIProvider
 
-    return resolve(name) if name is not None else default_model()
+        return OpenAIProvider().get_model(None)
+    from placet.models.naming import resolve
+
+    return resolve(name)
 
 
 set_model_names(_model_named)

@@ -26,13 +26,6 @@ _OURS = {
 }
 
 
-def default_model() -> Model:
-    """The model that is asked where nobody named one: that of the default provider."""
-    from placet.models.providers import OpenAIProvider
-
-    return OpenAIProvider().get_model(None)
-
-
 @functools.cache
 def resolve(name: str) -> Model:
     """The model with this name: one object per name and process."""

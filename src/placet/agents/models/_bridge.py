@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,6 +11,20 @@ from placet import ModelBehaviorError, ModelRequest, ModelResponse, RawEvent, Us
 from placet.declare.output_schema import OutputSchema, TypedOutputSchema
 
 _LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
+
+
+class ModelTracing(enum.Enum):
+    """How much of a request may be traced."""
+
+    DISABLED = 0
+    ENABLED = 1
+    ENABLED_WITHOUT_DATA = 2
+
+    def is_disabled(self) -> bool:
+        return self is ModelTracing.DISABLED
+
+    def include_data(self) -> bool:
+        return self is ModelTracing.ENABLED
 
 
 class Bridge:
@@ -21,7 +36,7 @@ class Bridge:
         self.model = model
 
     async def get_response(self, request: ModelRequest) -> ModelResponse:
-        found: ModelResponse = as_response(await self.model.get_response(**arguments_of(request)))
+        found: ModelResponse = counted(as_response(await self.model.get_response(**arguments_of(request))))
         return found
 
     async def stream_response(self, request: ModelRequest) -> AsyncIterator[Any]:
@@ -50,8 +65,6 @@ class Bridge:
 
 def arguments_of(request: ModelRequest) -> dict[str, Any]:
     """The arguments that the SDK's models have for what a request says."""
-    from placet.agents.models.interface import ModelTracing
-
     declared = request.declared
     config = declared.config if declared is not None else None
     tracing = ModelTracing.ENABLED
@@ -85,6 +98,14 @@ def as_response(found: Any) -> Any:
         return found
     given = [getattr(found, name, None) for name in ("response_id", "request_id")]
     return ModelResponse(list(found.output), as_usage(found.usage), *given)
+
+
+def counted(response: Any) -> Any:
+    """An answer is the answer to one request, whether its usage says so or not."""
+    if isinstance(response, ModelResponse) and isinstance(response.usage, Usage) and not response.usage.requests:
+        response.usage = response.usage.copy()
+        response.usage.requests = 1
+    return response
 
 
 def as_usage(found: Any, requests: int | None = None) -> Usage:

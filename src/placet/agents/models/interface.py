@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import Any
 
 from placet import Model as NativeModel
-from placet.agents.models._bridge import Bridge
-
-
-class ModelTracing(enum.Enum):
-    """How much of a request may be traced."""
-
-    DISABLED = 0
-    ENABLED = 1
-    ENABLED_WITHOUT_DATA = 2
-
-    def is_disabled(self) -> bool:
-        return self is ModelTracing.DISABLED
-
-    def include_data(self) -> bool:
-        return self is ModelTracing.ENABLED
+from placet.agents.models._bridge import Bridge, ModelTracing
 
 
 class Model(ABC):

@@ -68,6 +68,7 @@ class _Opened:
         self.usage = Usage()
         self.names: dict[str, tuple[str, str]] = {}
         """The open turn's calls: name and arguments."""
+        self.handoffs: set[str] = set()
 
     @property
     def inner(self) -> Span[Any] | Trace:
@@ -169,9 +170,12 @@ class _Drive:
                 self._received(run, path, fact, at)
             case e.RequestRefused() | e.RequestLost() | e.ResponseUnusable():
                 self._failed(run, fact.why, at)
+            case e.CallsDeferred():
+                run.handoffs.update(fact.calls)
             case e.CallsStarted():
                 for call in fact.calls:
-                    self._start_body(run, call, at)
+                    if call not in run.handoffs:  # they have a span of their own
+                        self._start_body(run, call, at)
             case e.CallEnded():
                 self._end_body(fact, at)
             case e.AgentChanged():

@@ -137,10 +137,12 @@ class DefaultTraceProvider(TraceProvider):
         self._multi_processor.set_processors(processors)
 
     def get_current_trace(self) -> Trace | None:
-        return Scope.get_current_trace()
+        found: Trace | None = Scope.get_current_trace()
+        return found
 
     def get_current_span(self) -> Span[Any] | None:
-        return Scope.get_current_span()
+        found: Span[Any] | None = Scope.get_current_span()
+        return found
 
     def set_disabled(self, disabled: bool) -> None:
         self._disabled = disabled
