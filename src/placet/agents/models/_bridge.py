@@ -102,7 +102,7 @@ def as_response(found: Any) -> Any:
 
 def counted(response: Any) -> Any:
     """An answer is the answer to one request, whether its usage says so or not."""
-    if isinstance(response, ModelResponse) and isinstance(response.usage, Usage) and not response.usage.requests:
+    if isinstance(response, ModelResponse) and not response.usage.requests:
         response.usage = response.usage.copy()
         response.usage.requests = 1
     return response
