@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
+from placet.core.holding import Hold as Hold  # noqa: PLC0414  # it is part of the ports: others import it from here
 from placet.core.index import RequestRow, RequestStatus, RunStatus
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
@@ -199,16 +200,6 @@ class StoredRun(msgspec.Struct, frozen=True, gc=False):
 
 OPERATORS = "operators"
 """The name of the log of what operators did. No run has such an id."""
-
-
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """An operator's «not now»: nothing that it covers starts while it stands, approved or not."""
-
-    kind: HoldKind
-    name: str
-    by: str | None
-    at: float
-    reason: str | None = None
 
 
 class Store(Protocol):

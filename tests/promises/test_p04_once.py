@@ -17,11 +17,13 @@ from placet import (
     RunState,
     StaleApproval,
     ToolContext,
+    ToolOutcomeUnknown,
     default_store,
     function_tool,
 )
 from placet.core.log import Log
 from placet.facts.errors import PositionConflict
+from placet.ports import Hold
 from placet.testing import Crash, CrashingStore, function_call
 from tests.promises.scenes import (
     DONE,
@@ -321,6 +323,17 @@ async def test_a_stream_cancelled_while_a_body_runs_leaves_a_doubt_and_keeps_wha
     assert ops.effects == ["diagnose"]
 
 
+class HoldingStore(MemoryStore):
+    """A store on which a test can hold things back."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = []
+
+    async def holds(self):
+        return list(self.held)
+
+
 async def test_in_a_fork_what_was_started_stays_done_and_what_waits_can_be_decided_otherwise():
     ops = scene([diagnose("d1"), cleanup("/a", "c1")], DONE, DONE)
     state = (await drive(ops.agent, "go")).to_state()
@@ -335,6 +348,50 @@ async def test_in_a_fork_what_was_started_stays_done_and_what_waits_can_be_decid
     assert ops.effects == ["diagnose", "cleanup /a"]
     assert ops.sent(1) == [("d1", "disk is full"), ("c1", "cleaned /a")]
     assert ops.sent(2) == [("d1", "disk is full"), ("c1", "not in this one")]
+
+
+@pytest.mark.parametrize("how", ["staged", "in the log", "by a grant", "for always"])
+async def test_one_yes_does_not_pay_twice_in_a_fork(how):
+    ops = scene([cleanup("/a", "c1"), cleanup("/b", "c2")], [cleanup("/c", "c3")], DONE)
+    store = HoldingStore()
+    paused = await drive(ops.agent, "go", store=store)
+    state = paused.to_state()
+    state.approve(item_of(state, "c1"), always_approve=how in ("by a grant", "for always"), by="ann")
+    if how not in ("staged", "for always"):
+        store.held.append(Hold(kind="tool", name="cleanup", by=None, at=0.0))
+        state = (await drive(ops.agent, state, store=store)).to_state()  # approved, in the log, and not begun
+        store.held.clear()
+
+    fork = await reloaded(ops.agent, state.fork())
+    result = await drive(ops.agent, state, store=store)
+    copy = await drive(ops.agent, fork, store=store)
+
+    assert [item.call_id for item in copy.interruptions] == ["c1", "c2"]
+    assert all(item.kind == "approval" for item in copy.interruptions)
+    ran = ["cleanup /a"] if how in ("staged", "in the log") else ["cleanup /a", "cleanup /b", "cleanup /c"]
+    assert ops.effects == ran
+    assert result.interruptions or result.final_output == "done"
+
+
+async def test_in_a_fork_what_was_to_run_again_after_doubt_is_asked_about_anew():
+    @function_tool(needs_approval=True)
+    async def lost() -> str:
+        ops.effects.append("lost")
+        raise ToolOutcomeUnknown("nobody knows")
+
+    ops = scene([function_call("lost", {}, call_id="l")], DONE, tools=(lost,))
+    store = HoldingStore()
+    state = (await drive(ops.agent, "go", store=store)).to_state()
+    state.approve(item_of(state, "l"))
+    state = (await drive(ops.agent, state, store=store)).to_state()
+    state.approve(item_of(state, "l"))
+    store.held.append(Hold(kind="tool", name="lost", by=None, at=0.0))
+    state = (await drive(ops.agent, state, store=store)).to_state()
+
+    fork = state.fork()
+
+    assert [(item.kind, item.call_id) for item in fork.get_interruptions()] == [("in_doubt", "l")]
+    assert ops.effects == ["lost"]
 
 
 async def test_a_history_that_differs_from_the_stores_is_refused():

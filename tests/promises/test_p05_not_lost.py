@@ -233,15 +233,15 @@ async def test_a_decision_made_by_hand_before_the_run_survives_serialization_and
     assert ops.effects == ["cleanup /a"]
 
 
-async def test_decisions_made_by_hand_go_with_a_fork():
+async def test_a_no_given_by_hand_goes_with_a_fork():
     ops = scene([cleanup("/a", "c1")], DONE)
     state = RunState(RunContextWrapper(None), "go", ops.agent)
-    state.approve(ToolApprovalItem(ops.agent, cleanup("/a", "c1")))
+    state.reject(ToolApprovalItem(ops.agent, cleanup("/a", "c1")))
 
     result = await drive(ops.agent, state.fork())
 
     assert result.final_output == "done"
-    assert ops.effects == ["cleanup /a"]
+    assert ops.effects == []
 
 
 async def test_an_always_given_by_hand_holds_after_a_pause():

@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
-from placet import MemoryStore, NotPending, RunFinished, Runner, StaleApproval
-from placet.testing import Crash, CrashingStore
+from placet import MemoryStore, NotPending, RunConfig, RunFinished, Runner, RunState, StaleApproval, function_tool
+from placet.facts.events import DecisionMade
+from placet.runtime.gating import EXPIRED
+from placet.testing import Crash, CrashingStore, ManualClock, function_call
 from tests.promises.scenes import DONE, approve_all, cleanup, drive, item_of, refund, reloaded, scene
 
 pytestmark = pytest.mark.promise("P15")
@@ -112,3 +114,66 @@ async def test_a_pending_call_does_not_keep_its_siblings_from_ending():
 
     assert ops.effects == ["refund 1"]
     assert [item.call_id for item in halfway.interruptions] == ["c1"]
+
+
+@pytest.mark.parametrize("door", ["state", "staged", "context", "grant"])
+async def test_a_word_after_the_deadline_is_refused_by_the_library_too_and_changes_nothing(door):
+    clock = ManualClock()
+    config = RunConfig(clock=clock)
+
+    @function_tool(needs_approval=True, decide_within=60)
+    async def pay(cents: int) -> str:
+        ops.effects.append(f"pay {cents}")
+        return "paid"
+
+    calls = [function_call("pay", {"cents": cents}, call_id=f"p{cents}") for cents in (1, 2)]
+    ops = scene(calls, DONE, tools=(pay,))
+    state = (await drive(ops.agent, "go", run_config=config)).to_state()
+    if door == "staged":  # said by a clock that runs ahead, brought by a text
+        ahead = await RunState.from_string(ops.agent, state.to_string(), clock=ManualClock(clock.now() + 61))
+        with pytest.raises(StaleApproval, match="too late"):
+            ahead.approve(item_of(ahead, "p1"))
+        ledger = ahead.context._ledger
+        entry = ledger.entry("1.0")
+        ledger.stage([DecisionMade("1.0", 1, entry.digest, "approve", None, clock.now() + 60)])
+        with pytest.raises(StaleApproval, match="too late"):
+            await drive(ops.agent, ahead, run_config=config)
+    elif door == "grant":  # in time for one call, and no later for the other
+        clock.advance(59)
+        state.approve(item_of(state, "p1"), always_approve=True)
+        state.context._ledger._staged.clear()
+        clock.advance(2)
+    else:
+        clock.advance(60)
+        say = state.approve if door == "state" else state.context.approve_tool
+        with pytest.raises(StaleApproval, match="too late"):
+            say(item_of(state, "p1"), by="late")
+        with pytest.raises(StaleApproval, match="too late"):
+            state.reject(item_of(state, "p1"), by="late")
+    clock.advance(60)
+
+    result = await drive(ops.agent, state, run_config=config)
+
+    assert ops.effects == []
+    assert [text for _, text in ops.sent(1)] == [EXPIRED] * 2
+    assert result.final_output == "done"
+
+
+async def test_what_was_decided_in_time_counts_when_it_is_carried_out_later():
+    clock = ManualClock()
+    config = RunConfig(clock=clock)
+
+    @function_tool(needs_approval=True, decide_within=60)
+    async def pay(cents: int) -> str:
+        ops.effects.append(f"pay {cents}")
+        return "paid"
+
+    ops = scene([function_call("pay", {"cents": 1}, call_id="p1")], DONE, tools=(pay,))
+    state = (await drive(ops.agent, "go", run_config=config)).to_state()
+    clock.advance(59)
+    state.approve(item_of(state, "p1"))
+    clock.advance(600)
+
+    await drive(ops.agent, state, run_config=config)
+
+    assert ops.effects == ["pay 1"]

@@ -411,18 +411,20 @@ async def test_an_item_of_the_original_run_is_known_in_its_fork() -> None:
     assert state.context.is_tool_approved("pay", "a") is None
 
 
-async def test_a_fork_takes_the_staged_decisions_along_and_later_ones_go_their_own_ways() -> None:
+async def test_a_fork_takes_a_staged_no_along_but_no_yes_and_later_words_go_their_own_ways() -> None:
     tools = Tools()
     agent = three_gated(tools)
     state = await paused(agent)
-    first, second, _ = state.get_interruptions()
+    first, second, third = state.get_interruptions()
     state.approve(first)
+    state.reject(third)
     twin = state.fork()
     state.reject(second)
 
     assert twin.context is not None
-    assert twin.context.is_tool_approved("pay", "a") is True
-    assert twin.context.is_tool_approved("pay", "b") is None
+    assert [twin.context.is_tool_approved("pay", label) for label in ("a", "b", "c")] == [None, None, False]
+    assert state.context is not None
+    assert [state.context.is_tool_approved("pay", label) for label in ("a", "b", "c")] == [True, False, False]
 
 
 # -- ids, labels, items by hand ----------------------------------------------------------------------------------------
@@ -685,14 +687,16 @@ async def test_a_state_made_by_hand_can_be_decided_on_after_its_run_has_paused()
     assert tools.ran == [("pay", 1)]
 
 
-async def test_a_fork_of_a_state_made_by_hand_keeps_its_decisions() -> None:
+async def test_a_fork_of_a_state_made_by_hand_keeps_each_no_and_no_yes() -> None:
     tools = Tools()
-    agent = scripted([[call("pay", 1, "a")], done()], tools.gated())
+    agent = scripted([[call("pay", 1, "a"), call("pay", 2, "b")]], tools.gated())
     state: RunState[Any] = RunState(RunContextWrapper(None), "go", agent)
-    state.approve(by_hand(agent, "a"))
-    await go(agent, state.fork())
+    state.approve(by_hand(agent, "a"), always_approve=True)
+    state.reject(by_hand(agent, "b", arguments='{"n": 2}'))
+    result = await go(agent, state.fork())
 
-    assert tools.ran == [("pay", 1)]
+    assert [item.call_id for item in result.interruptions] == ["a"]
+    assert tools.ran == []
 
 
 @pytest.mark.parametrize("verb", ["approve", "reject"])

@@ -20,7 +20,7 @@ placet grants                 lists standing decisions
 placet grants add AGENT TOOL  makes one: calls of this tool by this agent are
                               approved (with --reject: rejected) from now on;
                               where two contradict each other, the newer wins
-placet grants revoke ID       takes one back; what it decided stays decided
+placet grants revoke ID       takes one back; calls that have not begun are asked about
 placet grants holds           lists what operators hold back
 placet grants hold KIND NAME  holds a run, an agent or a tool: nothing that it
                               covers starts, approved or not

@@ -38,6 +38,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     request: int = 0
     digest: str = ""
     decision: DecisionMade | None = None
+    decide_by: float | None = None
+    """When it is too late to decide: the question ends then. None: it waits for as long as it takes."""
     proposed: str | msgspec.UnsetType = msgspec.UNSET
     """The model's own arguments, of a call in a run; `arguments` are an edit's where an edited call fell into doubt."""
     values: str | msgspec.UnsetType = msgspec.UNSET
@@ -305,6 +307,13 @@ class Ledger:
             self._staged_grants = tuple(
                 grant for grant in self._staged_grants if not is_made_with(grant, decision, entry)
             )
+
+    def drop_staged_yes(self) -> None:
+        """Forget what was approved here and is not in the log, for once or for always. A no stays, and an answer."""
+        with self._lock:
+            for call in [each.call for each in self._staged.values() if each.verdict in ("approve", "edit")]:
+                self._unstage(call)
+            self._staged_grants = tuple(grant for grant in self._staged_grants if grant.verdict == "reject")
 
     def staged(self) -> tuple[DecisionMade | GrantMade, ...]:
         """Grants first, oldest first: in the log, too, the newest comes last."""

@@ -20,6 +20,7 @@ from placet.facts.events import (
     GrantRevoked,
     InChild,
     InputAsked,
+    RunForked,
 )
 from placet.facts.ids import path_of
 
@@ -105,7 +106,14 @@ def is_new(ledger: Ledger, decision: DecisionMade, *, has_ended: bool) -> bool:
             f"Question #{decision.request} about call {entry.call} is over: the call is asked about anew under "
             f"…:{entry.call}#{entry.request}. Look at that one, and decide there."
         )
+    refuse_if_late(entry, decision.at)
     return True
+
+
+def refuse_if_late(entry: Entry, at: float) -> None:
+    """StaleApproval for a word about a question that had ended by then, whether or not somebody has noted its end."""
+    if entry.decide_by is not None and at >= entry.decide_by:
+        raise StaleApproval(f"Call {entry.call} was to be decided by {moment_of(entry.decide_by)}: it is too late.")
 
 
 def _finished() -> RunFinished:
@@ -184,8 +192,11 @@ def contradiction(standing: DecisionMade, late: DecisionMade) -> str:
 
 
 def spoken(decision: DecisionMade) -> str:
-    when = datetime.fromtimestamp(decision.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"'{decision.verdict}' by {decision.by or 'somebody unnamed'} at {when}"
+    return f"'{decision.verdict}' by {decision.by or 'somebody unnamed'} at {moment_of(decision.at)}"
+
+
+def moment_of(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def facts_to_revoke(
@@ -221,19 +232,33 @@ def _not_begun(run: RunFold) -> Iterator[tuple[RunFold, Call]]:
         yield from ((owner, call) for call in owner.calls.values() if call.status in RUNNABLE and call.decision)
 
 
+FORKED = "the run was forked: what was approved in the other one and had not begun is asked about anew"
+
+
+def facts_to_fork(run: RunFold, origin: str, at: float) -> list[AnyFact]:
+    """The first facts of a copy of the run. One yes must not count twice: approvals that were not carried out, and
+    standing ones that hold for the run, stay with the original. What was begun stays begun, and a no stays a no."""
+    own_yes = [grant for grant in run.ledger.grants() if grant.scope == "run" and grant.verdict == "approve"]
+    facts: list[AnyFact] = [RunForked(origin), *(GrantRevoked(grant.id, None, at, FORKED) for grant in own_yes)]
+    for owner, call in _not_begun(run):
+        facts += asked_anew(owner, call, FORKED, DecisionRevoked(call.id, None, at, FORKED))
+    return facts
+
+
 def asked_anew(owner: RunFold, call: Call, why: str, revoked: DecisionRevoked) -> list[AnyFact]:
     """The facts by which a call that has not begun loses its approval and is asked about under a new number."""
     entry = owner.ledger.entry(call.id)
     assert entry is not None, "what was approved is in the ledger"
     asked: CallHeld | CallInDoubt | InputAsked
+    until, outcome = call.expires_at, call.at_expiry
+    if until is not None and until <= revoked.at:  # the time for the first question is over: the new one has none
+        until = outcome = None
     if call.status is Status.CLEARED:
         asked = CallInDoubt(call.id, entry.digest, entry.tool, entry.fingerprint, why)
     elif call.status is Status.SUPPLIED:
         questions, state = call.questions or {}, call.asked_state
-        until, outcome = call.expires_at, call.at_expiry
         asked = InputAsked(call.id, entry.digest, entry.tool, entry.fingerprint, questions, state, until, outcome)
     else:
-        until, outcome = call.expires_at, call.at_expiry
         asked = CallHeld(call.id, entry.digest, entry.tool, entry.fingerprint, why, until, outcome)
     return [InChild(owner.path, fact) if owner.path else fact for fact in (revoked, asked)]
 

@@ -377,6 +377,7 @@ def _ask_about(run: RunFold, fact: e.CallHeld | e.CallInDoubt | e.InputAsked, mo
         request=call.request,
         digest=call.digest,
         name=call.name,
+        decide_by=call.expires_at if call.at_expiry == "reject" else None,
         proposed=call.arguments,
         values=msgspec.UNSET if call.values is None else canonical(call.values).decode(),
     )

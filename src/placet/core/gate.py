@@ -9,9 +9,9 @@ from typing import TypeAlias
 import msgspec
 
 from placet.core.approvals import Ledger, covers, rank
-from placet.core.state import RunFold
+from placet.core.state import Call, RunFold
 from placet.core.table import Status
-from placet.facts.codec import JsonObject, canonical, parse_arguments
+from placet.facts.codec import JsonObject, canonical
 from placet.facts.events import GrantMade
 
 
@@ -85,14 +85,20 @@ def newest_first(grants: Sequence[GrantMade]) -> list[GrantMade]:
     return sorted(grants, key=rank)[::-1]
 
 
+def may_be_granted(call: Call, now: float) -> bool:
+    """Whether a standing decision may decide the call: it waits, in time, and no person took an approval of it back."""
+    is_over = call.at_expiry == "reject" and call.expires_at is not None and call.expires_at <= now
+    return call.status is Status.HELD and not call.was_revoked and not is_over
+
+
 def calls_under(run: RunFold, grant: GrantMade, now: float) -> list[str]:
     """The calls that wait already and that this grant would decide, at any depth; not the one that it is made with."""
     found: list[str] = []
     for owner, call in run.waiting():
         entry = run.ledger.entry(call.id)
-        if entry is None or call.status is not Status.HELD or call.was_revoked or call.id == grant.call:
+        if entry is None or call.id == grant.call or not may_be_granted(call, now):
             continue
-        arguments = parse_arguments(call.arguments)
+        arguments = call.effective
         if covers(grant, owner.path, entry.agent, entry.tool, entry.fingerprint, arguments, now):
             found.append(call.id)
     return found[: grant.uses]

@@ -147,6 +147,7 @@ def _entry(
         request=1,
         digest=held.digest,
         decision=decision,
+        decide_by=held.expires_at if held.at_expiry == "reject" else None,
         proposed=proposed,
         values=values,
     )

@@ -13,7 +13,7 @@ import msgspec
 
 from placet.clock import Clock
 from placet.core.approvals import ANY_AGENT, Asking, Entry, Ledger, moment_after
-from placet.core.deciding import find_by_id, find_by_look
+from placet.core.deciding import find_by_id, find_by_look, refuse_if_late
 from placet.core.elicitation import check_agreement, checked_answers
 from placet.core.gate import digest_of, is_first_version
 from placet.core.plan import APPROVAL_REQUEST, HOSTED_MCP, hosted_identity
@@ -90,6 +90,7 @@ def stage_word(
     """Note the word in the ledger. By hand (or without a run) any item is taken, by its id or its label."""
     takes_any = by_hand or not run_ids
     entry = entry_of_item(item, run_ids) if takes_any else find_entry(ledger, run_ids, item)
+    refuse_if_late(entry, clock.now())
     decision, grants = facts_of_word(entry, word, clock.now(), ledger.all_grants())
     ledger.stage([decision], grants, [entry] if takes_any else [])
 

@@ -21,6 +21,7 @@ from placet.clock import SYSTEM_CLOCK, Clock
 from placet.core.approvals import Entry
 from placet.core.deciding import facts_to_append, facts_to_revoke, not_pending
 from placet.core.fold import fold
+from placet.core.holding import held_back, spoken_holds
 from placet.core.index import RequestRow, RequestStatus, RunStatus
 from placet.core.log import Log, read_line
 from placet.core.separation import why_not_these
@@ -73,7 +74,6 @@ from placet.facts.ids import path_of
 from placet.facts.ids import request_id as next_request_id
 from placet.fleet.priority import prioritise
 from placet.ports import DeskStore, Engine, EngineHealth, Hold, Page, RequestQuery, RunQuery, RunRow
-from placet.runtime.holding import held_back, spoken_holds
 from placet.runtime.journal import load_recent
 from placet.runtime.toolsets import find_tools, servers_in_use
 from placet.service.driving import ContextFactory, Contexts, RunDriver, SessionFactory
@@ -216,7 +216,7 @@ class Desk:
         """Why nothing in a run goes on although it could, if operators hold it back."""
         holds = await self.store.holds() if row.status != "ended" and not row.stopped else ()
         found = await load_recent(self.store, row.id) if holds else None
-        return None if found is None else spoken_holds(held_back(found[2], row.id, holds))
+        return None if found is None else spoken_holds(held_back(found[2], row.id, holds, is_driven=row.is_driven))
 
     async def runs(
         self, *, status: RunStatus | None = None, agent: str | None = None, cursor: str | None = None, limit: int = 50
@@ -454,7 +454,6 @@ class Desk:
         if entry is None:
             raise not_pending(f"Request {row.id}", run.ledger.open_entries())
         seen = msgspec.structs.replace(entry, request=row.number, digest=row.digest)
-        self._refuse_if_late(row, run)
         decision, grants = facts_of_word(seen, word, self._now(), [*standing, *run.ledger.grants()])
         new = facts_to_append(run, [decision])
         path = path_of(row.call)
@@ -462,14 +461,6 @@ class Desk:
         if new:
             _refuse_if_over(grants, self._now())
         return [*wrapped, *new] if new else []
-
-    def _refuse_if_late(self, row: RequestRow, run: RunFold) -> None:
-        owner = run.find(path_of(row.call))
-        call = owner.calls.get(row.call) if owner is not None else None
-        if call is None or call.expires_at is None or call.at_expiry != "reject" or call.decision is not None:
-            return
-        if call.expires_at <= self._now() and run.ledger.is_open(row.call):
-            raise StaleApproval(f"Request {row.id} was to be decided by {call.expires_at:.0f} (epoch): it is too late.")
 
     async def revoke(self, request_id: str, *, by: str | None = None, reason: str | None = None) -> DeskRequest:
         """Take an approval back, until its call begins: the call is asked about anew, and no grant decides it.
@@ -538,7 +529,7 @@ class Desk:
         return made
 
     async def revoke_grant(self, grant_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
-        """Whether there was such a grant. What it has decided stays decided."""
+        """Whether there was such a grant. What it let through and has not begun is asked about."""
         return await self.store.revoke_grant(grant_id, by=by, at=self._now(), reason=reason)
 
     async def hold(self, kind: HoldKind, name: str, *, by: str | None = None, reason: str | None = None) -> None:

@@ -32,7 +32,8 @@ async def decide_in_code(frame: Frame, held: Sequence[tuple[Call, Tool | None]])
         word = await _word(frame, call, callback)
         if word is not None:
             decision, _ = facts_of_word(entry, word, frame.journal.now())
-            frame.note(decision)
+            if entry.decide_by is None or decision.at < entry.decide_by:  # or it took too long: the question has ended
+                frame.note(decision)
 
 
 def _callback(tool: Tool | None) -> OnApproval | None:

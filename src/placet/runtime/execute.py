@@ -6,10 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from placet.core.deciding import asked_anew
-from placet.core.gate import is_first_version
 from placet.core.plan import HOSTED_MCP
-from placet.core.separation import why_not_this
 from placet.core.state import Call
 from placet.core.table import CONCLUDABLE, Status
 from placet.declare.agent import AgentTool
@@ -22,7 +19,6 @@ from placet.declare.tool import (
     Failed,
     Happened,
     NeedsInput,
-    Tool,
 )
 from placet.declare.tool_values import InvalidArguments
 from placet.facts.codec import Json, JsonObject, encode, parse_arguments, writable
@@ -39,41 +35,24 @@ from placet.facts.errors import (
 from placet.facts.events import (
     CallEnded,
     CallInDoubt,
-    CallsStarted,
-    DecisionMade,
-    DecisionRevoked,
     InputAsked,
     Outcome,
-    Pattern,
 )
-from placet.ports import Hold
+from placet.runtime.claiming import as_it_runs, claim, claim_handoff, examine, in_doubt
 from placet.runtime.frame import Frame, Job, awaited, tool_context
-from placet.runtime.gating import digest_now, digest_of_asking, hold, judge_again
+from placet.runtime.gating import digest_of_asking, hold, judge_again
 from placet.runtime.guarding import Tripped, judge_call, judge_result
 from placet.runtime.handing_over import hand_over
-from placet.runtime.holding import hold_on
 from placet.runtime.journal import Overtaken
 from placet.runtime.nested import run_nested
 from placet.runtime.output import as_answer, as_tool_output, failure_text
-from placet.runtime.validating import ready_job, settle_values, still_means_the_same
 
 _NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelBehaviorError, ToolOutputError)
 """What ends a nested run for good: the model that called it reads so."""
 NOT_APPROVED = "Tool execution was not approved."
-CHANGED = "what was approved is not what would run now: the tool or its arguments changed in between"
-EDIT_CHANGED = (
-    "a reviewer's arguments were given where the tool's code is not, and validation would fill in or change something: "
-    "edit them again where it can be seen"
-)
-PROVIDER_MAY_CALL = "Approved: the model's provider may call the tool."
-CHANGED_WHILE_ASKING = "its tool changed while what it asked was answered: it cannot go on with the answer"
 MAX_ATTEMPTS = 3
 """So often a call whose tool may be repeated is begun, if each time nobody learned what became of it."""
 GIVEN_UP = "It is unknown whether this tool ran: it was interrupted, and a reviewer decided not to run it again."
-
-
-_BY_DECISION = (Status.APPROVED, Status.CLEARED, Status.SUPPLIED)
-"""A call with one of these is about to begin because somebody said so."""
 
 
 # -- decided calls that have no body to run ----------------------------------------------------------------------------
@@ -114,69 +93,59 @@ async def _rejection_text(frame: Frame, call: Call) -> str:
 
 
 async def start_calls(frame: Frame, calls: list[Call]) -> None:
-    """Claim the calls, then run them side by side: all at once, or as many as the configuration allows."""
+    """Begin the calls side by side: all at once, or as many as the configuration allows."""
     if calls and calls[0].status is Status.DEFERRED:
-        await hand_over(frame, calls[0])
+        if await claim_handoff(frame, calls[0]):
+            await hand_over(frame, calls[0])
+        return
+    if frame.is_leaving and frame.at_work:
+        await await_bodies(frame)
         return
     stale = [call for call in calls if call.status is Status.ALLOWED and call.id not in frame.judged]
     if stale:
         passed = await judge_again(frame, stale)
         calls = [call for call in calls if call not in stale or call in passed]
-    holds = await frame.journal.store.holds()
-    if holds:
-        calls = _not_held(frame, calls, holds)
-    if any(call.decision is not None for call in calls):
-        calls = _not_their_own(frame, calls, await frame.journal.store.four_eyes())
-    # What people decided is compared with the tools as they are now; the others were judged by the last look.
-    if frame.agent.mcp_servers:
-        await frame.look_for_tools(again=any(_is_of_server(frame, call) for call in calls if call.decision is not None))
-    jobs = [job for call in calls if (job := _job(frame, call)) is not None]
-    if [job for job in jobs if job.tool.tool_input_guardrails or job.call.server is not None]:
-        jobs = [job for job in jobs if await _passes_rules(frame, job)]
-        jobs = _let_the_provider_call(frame, jobs)
+    if any(tool.tool_input_guardrails for call in calls if (tool := frame.tool_of(call)) is not None):
+        # what is void, or held, is none of their business
+        calls = [job.call for job in await examine(frame, calls) if await _passes_rules(frame, job)]
+    elif frame.config.max_tool_concurrency is not None:
+        calls = [job.call for job in await examine(frame, calls)]  # what is void need not wait for a place to be asked
+    await _begin(frame, calls)
+
+
+async def _begin(frame: Frame, calls: Sequence[Call]) -> None:
+    frame.at_work.update(call.id for call in calls)
+    frame.queue.extend(call.id for call in calls)
+    await _begin_queued(frame)
+
+
+async def _begin_queued(frame: Frame) -> None:
+    """Claim what waits for a place, as far as there are places, and run it."""
+    while frame.queue and (places := _free_places(frame)) > 0:
+        if frame.is_leaving:
+            _send_the_queue_home(frame)
+            return
+        wanted = [frame.queue.popleft() for _ in range(min(places, len(frame.queue)))]
+        try:
+            jobs = await claim(frame, [call for each in wanted if (call := frame.run.calls.get(each)) is not None])
+        except BaseException:  # they were not claimed: the loop looks at them again, and at those that wait for a place
+            frame.at_work.difference_update(wanted)
+            _send_the_queue_home(frame)
+            raise
+        claimed = {job.call.id for job in jobs}
+        frame.at_work.difference_update(each for each in wanted if each not in claimed)
+        for job in jobs:
+            frame.tasks.add(asyncio.create_task(_work(frame, job)))
+
+
+def _free_places(frame: Frame) -> int:
     limit = frame.config.max_tool_concurrency
-    free = len(jobs) if limit is None else max(0, limit - len(frame.tasks))
-    await _run_side_by_side(frame, jobs[:free])
-    if free < len(jobs):
-        frame.at_work.update(job.call.id for job in jobs[free:])
-        frame.queue.extend(jobs[free:])
+    return len(frame.queue) if limit is None else limit - (len(frame.at_work) - len(frame.queue))
 
 
-def _let_the_provider_call(frame: Frame, jobs: list[Job]) -> list[Job]:
-    """A hosted call has no body here: that it may be made is all that is to be said. The jobs that have one."""
-    for job in jobs:
-        if job.call.server is not None:
-            frame.note(CallsStarted([job.call.id]))
-            frame.note(CallEnded(job.call.id, "finished", PROVIDER_MAY_CALL))
-    return [job for job in jobs if job.call.server is None]
-
-
-def _is_of_server(frame: Frame, call: Call) -> bool:
-    entry = frame.run.ledger.entry(call.id)
-    return entry is not None and frame.agent.toolset_of(entry.tool) is not None
-
-
-def _not_held(frame: Frame, calls: list[Call], holds: Sequence[Hold]) -> list[Call]:
-    """The calls that no operator holds back. The others are set aside for this drive, approved or not."""
-    agent = frame.run.response_agent
-    held = [call for call in calls if hold_on(holds, frame.run_id, agent, call.name) is not None]
-    frame.set_aside.update(call.id for call in held)
-    return [call for call in calls if call not in held]
-
-
-def _not_their_own(frame: Frame, calls: list[Call], four_eyes: Sequence[Pattern]) -> list[Call]:
-    """The calls whose yes counts. Where four eyes are demanded and somebody approved a call of their own run, whatever
-    the door and the time, the approval is void and the call is asked about anew."""
-    kept = []
-    for call in calls:
-        decision, root = call.decision, frame.journal.run
-        why = why_not_this(four_eyes, root, decision) if decision is not None and call.status in _BY_DECISION else None
-        if why is None or decision is None:
-            kept.append(call)
-            continue
-        revoked = DecisionRevoked(call.id, None, frame.journal.now(), why)
-        frame.journal.note_all(asked_anew(frame.run, call, f"its approval does not count: {why}", revoked))
-    return kept
+def _send_the_queue_home(frame: Frame) -> None:
+    frame.at_work.difference_update(frame.queue)
+    frame.queue.clear()
 
 
 async def _passes_rules(frame: Frame, job: Job) -> bool:
@@ -194,101 +163,25 @@ async def _passes_rules(frame: Frame, job: Job) -> bool:
     return False
 
 
-async def _run_side_by_side(frame: Frame, jobs: list[Job]) -> None:
-    if not jobs:
-        return
-    children = frame.run.children
-    fresh = [job.call.id for job in jobs if job.call.id not in children]
-    if fresh:  # a nested run that goes on was claimed when it began
-        frame.note(CallsStarted(fresh))
-        await frame.journal.commit()  # the claims are durable before the first effect
-    for job in jobs:
-        frame.at_work.add(job.call.id)
-        frame.tasks.add(asyncio.create_task(_work(frame, job)))
-
-
-def _job(frame: Frame, call: Call) -> Job | None:
-    """What would run, if it is still what was approved. If it is not, the call is asked about anew and does not run."""
-    tool = frame.tool_of(call)
-    if tool is None:
-        if call.status in (Status.CLEARED, Status.SUPPLIED):
-            raise UserError(f"Call {call.id} is to go on, and tool '{call.name}' is gone: declare it again.")
-        if _is_of_server(frame, call):
-            raise UserError(
-                f"Call {call.id} was approved, and its server no longer has the tool '{call.name}': "
-                "have the server offer it again and resume the run, or cancel the run."
-            )
-        frame.note(CallEnded(call.id, "denied", f"Tool '{call.name}' not found."))
-        return None
-    decision = call.decision
-    if call.status is Status.ALLOWED or decision is None or call.status is Status.STARTED:
-        return ready_job(frame, call, tool)
-    if call.status is Status.SUPPLIED:
-        digest = digest_of_asking(frame.run, call, tool, call.questions or {}, like=decision.digest)
-        if digest == decision.digest:
-            return ready_job(frame, call, tool)
-        frame.note(in_doubt(frame, _as_it_runs(call, tool), CHANGED_WHILE_ASKING))
-        return None
-    is_late = tool.approval_valid_for is not None and frame.journal.now() > decision.at + tool.approval_valid_for
-    why = "the approval was not used in time" if is_late else _what_changed(frame, call, tool, decision)
-    if why is not None:
-        if call.status is Status.CLEARED:
-            frame.note(in_doubt(frame, _as_it_runs(call, tool), why))
-        else:
-            settle_values(frame, call, tool)
-            frame.note(hold(frame, call, tool, why))
-        return None
-    return ready_job(frame, call, tool)
-
-
-def _what_changed(frame: Frame, call: Call, tool: Tool, decision: DecisionMade) -> str | None:
-    """Why what would run now is not what was approved; None if it is."""
-    if digest_now(frame.run, call, tool, like=decision.digest) != decision.digest:
-        return CHANGED
-    if is_first_version(decision.digest):
-        if call.edited is None:
-            settle_values(frame, call, tool)  # approved as the model wrote it: validation has its say as it had then
-        return None
-    if still_means_the_same(frame, call, tool):
-        return None
-    return CHANGED if call.edited is None else EDIT_CHANGED
-
-
-def _as_it_runs(call: Call, tool: Tool) -> Job:
-    return Job(call, tool, call.effective_text)
-
-
 async def _work(frame: Frame, job: Job) -> None:
-    """One place at work: run a body, record it, take the next call that waits for a place."""
+    """One place at work: run a tool function, record it, and give the place to the next call that waits for one."""
     try:
-        while True:
-            try:
-                await _run_body(frame, job)
-            finally:
-                frame.at_work.discard(job.call.id)
-                frame.news.set()
-            if not frame.queue:
-                return
-            job = frame.queue.popleft()
-            if job.call.id not in frame.run.children:
-                frame.note(CallsStarted([job.call.id]))
-                await frame.journal.commit()
-    except Overtaken:  # it was not claimed: the loop looks at it again, and at those that waited for a place
-        frame.at_work.discard(job.call.id)
+        try:
+            await _run_body(frame, job)
+        finally:
+            frame.at_work.discard(job.call.id)
+            frame.news.set()
+        await _begin_queued(frame)
+    except Overtaken:
         _send_the_queue_home(frame)
-        frame.news.set()
     except BaseException as error:  # noqa: BLE001  # the drive raises it, once the siblings are done
         frame.failures += (error,)
         _send_the_queue_home(frame)
     finally:
+        frame.news.set()
         task = asyncio.current_task()
         assert task is not None
         frame.tasks.discard(task)
-
-
-def _send_the_queue_home(frame: Frame) -> None:
-    frame.at_work.difference_update(waiting.call.id for waiting in frame.queue)
-    frame.queue.clear()
 
 
 async def _run_body(frame: Frame, job: Job) -> None:
@@ -455,7 +348,7 @@ def _in_doubt_unseen(frame: Frame, call: Call) -> CallInDoubt:
     """A claimed call whose worker is gone, where nobody will be asked any more: its tool may be gone too."""
     tool = frame.tool_of(call)
     if tool is not None:
-        return in_doubt(frame, _as_it_runs(call, tool), "its worker is gone")
+        return in_doubt(frame, as_it_runs(call, tool), "its worker is gone")
     return CallInDoubt(call.id, "", f"function:{call.name}", "", "its worker is gone")
 
 
@@ -467,16 +360,17 @@ async def recover_calls(frame: Frame, calls: list[Call]) -> None:
     await frame.look_for_tools()
     for call in calls:
         if frame.agent.handoff_named(call.name) is not None:
-            await hand_over(frame, call)
+            if await claim_handoff(frame, call):
+                await hand_over(frame, call)
             return
         tool = frame.tool_of(call)
         if tool is None:
             raise UserError(
                 f"Call {call.id} was interrupted, and tool '{call.name}' is gone: declare it again to recover it."
             )
-        job = _as_it_runs(call, tool)
+        job = as_it_runs(call, tool)
         if tool.recovery == "retry":
-            await _run_side_by_side(frame, [job])
+            await _begin(frame, [call])
         elif tool.recovery == "ask":
             frame.note(in_doubt(frame, job, "its worker is gone, and nobody knows whether it happened"))
         else:
@@ -495,7 +389,7 @@ async def _reconcile(frame: Frame, job: Job, arguments: JsonObject) -> None:
         case Happened(value):
             frame.note(_as_found(frame, job, value))
         case DidNotHappen():
-            await _run_side_by_side(frame, [job])
+            await _begin(frame, [job.call])
         case CannotTell():
             frame.note(in_doubt(frame, job, "its recovery function could not find out whether it happened"))
         case _:
@@ -508,14 +402,6 @@ def _as_found(frame: Frame, job: Job, value: object) -> CallEnded:
     except ToolOutputError as error:
         return CallEnded(job.call.id, "failed", _with_edit_note(job, str(error)))
     return CallEnded(job.call.id, "finished", _with_edit_note(job, output))
-
-
-def in_doubt(frame: Frame, job: Job, why: str) -> CallInDoubt:
-    if job.call.values is None and job.call.edited is None:  # of a log of the first version: shown as it would run
-        settle_values(frame, job.call, job.tool)
-    return CallInDoubt(
-        job.call.id, digest_now(frame.run, job.call, job.tool), job.tool.identity, job.tool.fingerprint, why
-    )
 
 
 async def finish_bodies(frame: Frame) -> None:
@@ -542,4 +428,4 @@ def doubt_bodies(frame: Frame, why: str) -> None:
         tool = frame.tool_of(call)
         is_body = call.status is Status.STARTED and call.id not in frame.run.children
         if is_body and tool is not None and tool.recovery == "ask":
-            frame.note(in_doubt(frame, _as_it_runs(call, tool), why))
+            frame.note(in_doubt(frame, as_it_runs(call, tool), why))

@@ -131,8 +131,8 @@ class Frame:
         self.set_aside: set[str] = set()
         """Calls that an operator holds back."""
         self.tasks: set[asyncio.Task[None]] = set()
-        self.queue: deque[Job] = deque()
-        """Calls that wait for a place."""
+        self.queue: deque[str] = deque()
+        """Calls that wait for a place. They are claimed, and looked at for the last time, when they get one."""
         self.found_tools: Mapping[str, list[Tool]] = _NONE
         """The tools of agents' servers, by the agent's address, as they were when this drive last looked."""
         self.is_stopping = False
@@ -162,7 +162,12 @@ class Frame:
     @property
     def may_leave(self) -> bool:
         """Nothing is in the air, and whoever drives wants to go."""
-        return self.should_leave is not None and not self.at_work and self.should_leave()
+        return self.is_leaving and not self.at_work
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whoever drives wants to go: nothing more is begun."""
+        return self.should_leave is not None and self.should_leave()
 
     def note(self, fact: PlainFact) -> None:
         self.journal.note(self.path, fact)
@@ -194,10 +199,11 @@ class Frame:
         tools = agent.function_tools
         if [tool for tool in tools if tool.is_enabled is not True]:
             await self.journal.commit()  # rules are user code: what happened is safe before they are asked
-            tools = [tool for tool in tools if await self._is_enabled(tool)]
+            tools = [tool for tool in tools if await self.is_enabled(tool)]
         return tools + self.found_tools[self.run.agent] if agent.mcp_servers else tools
 
-    async def _is_enabled(self, tool: Tool) -> bool:
+    async def is_enabled(self, tool: Tool) -> bool:
+        """Whether the tool is there for the model at this moment."""
         rule = tool.is_enabled
         return rule if isinstance(rule, bool) else await awaited(rule(self.context, self.agent)) is True
 

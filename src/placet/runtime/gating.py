@@ -19,6 +19,7 @@ from placet.core.gate import (
     digest_of_questions,
     is_first_version,
     judge_answer,
+    may_be_granted,
     newest_first,
     newest_grant,
 )
@@ -298,9 +299,9 @@ async def decide_by_grants(frame: Frame) -> None:
 
     Each use is a decision of its own in the log. A call whose approval a person took back is left to people.
     """
-    root = frame.journal.run
+    root, now = frame.journal.run, frame.journal.now()
     for run in list(root.family()):
-        waiting = [call for call in run.calls.values() if call.status is Status.HELD and not call.was_revoked]
+        waiting = [call for call in run.calls.values() if may_be_granted(call, now)]
         if not waiting:
             continue
         standing = list(await frame.journal.store.standing_grants(run.response_agent))

@@ -13,7 +13,7 @@ from placet.declare.handoff_history import nest_handoff_history
 from placet.declare.tool_values import InvalidArguments
 from placet.facts.codec import Json, JsonObject, encode, same_value
 from placet.facts.errors import UserError
-from placet.facts.events import AgentChanged, ArgumentsValidated, CallEnded, CallsStarted, HistoryRewritten
+from placet.facts.events import AgentChanged, ArgumentsValidated, CallEnded, HistoryRewritten
 from placet.facts.items import Item, as_run_item
 from placet.runtime.frame import Frame, awaited
 from placet.states.run_state import as_input
@@ -25,12 +25,7 @@ async def hand_over(frame: Frame, call: Call) -> None:
     """Perform a handoff: tell the callback, give the call its output, change the agent, all of it or nothing."""
     source = frame.agent
     found = source.handoff_named(call.name)
-    if found is None:
-        raise UserError(
-            f"Call {call.id} hands over by '{call.name}', which agent '{source.name}' no longer has: declare it again."
-        )
-    frame.note(CallsStarted([call.id]))
-    await frame.journal.commit()  # callbacks and filters are user code
+    assert found is not None, "it was claimed"
     problem = await _tell(frame, found, call)
     if problem is not None:
         frame.note(CallEnded(call.id, "failed", problem))

@@ -67,9 +67,14 @@ class Journal:
     def now(self) -> float:
         return round(self._clock.now() * 1000) / 1000  # half the cost of rounding to three digits
 
+    @property
+    def has_lease(self) -> bool:
+        """Whether nobody can have taken over: a driver that was frozen for too long may have been."""
+        return self._clock.monotonic() <= self.lease.live_until
+
     def require_lease(self) -> None:
-        """The last look before an effect: a driver that was frozen for too long may have been taken over."""
-        if self._clock.monotonic() > self.lease.live_until:
+        """The last look before an effect."""
+        if not self.has_lease:
             raise RunConflict(
                 f"The right to drive run {self.log.run_id} has run out: somebody else may have taken over."
             )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.core.deciding import words_to_take
+from placet.core.deciding import facts_to_fork, words_to_take
 from placet.core.fold import as_items, fold
 from placet.core.index import RequestKind
 from placet.core.log import Log
@@ -34,7 +34,7 @@ from placet.declare.run_config import DEFAULT_MAX_TURNS
 from placet.declare.tool_values import InvalidArguments
 from placet.facts.codec import JsonObject, NotPlain, plain_item, writable
 from placet.facts.errors import RunFinished, UserError
-from placet.facts.events import DecisionMade, Delivery, GrantMade, InputAdded, RunForked, RunStarted
+from placet.facts.events import DecisionMade, Delivery, GrantMade, InputAdded, RunStarted
 from placet.facts.ids import call_id, mint, path_of, request_id
 from placet.facts.items import ToolApprovalItem
 from placet.facts.raw_items import RawItem
@@ -215,22 +215,24 @@ class RunState(Generic[T]):
         self._added = tuple(added for added in other._added if added.id not in self._run.input_ids)
 
     def fork(self) -> RunState[T]:
-        """An independent run with a new id, from here on. Calls that were started stay so: nothing is done twice."""
-        log = Log(mint("run"), os.urandom(16))
+        """An independent run with a new id, from here on. Calls that were started stay so: nothing is done twice. What
+        was approved and has not begun is asked about anew in the copy, so that one yes counts once."""
+        if self._run.has_ended:
+            raise UserError("The run has ended: there is nothing left to fork.")
+        log, at = Log(mint("run"), os.urandom(16)), round(self._clock.now(), 3)
         for line in self._log.lines:
             log.adopt(line)
-        forked = RunForked(self.run_id)
-        log.append(log.next_line(round(self._clock.now(), 3), [forked]))
         run = self._run.copy()
-        if not run.has_ended:
-            fold([forked], into=run)
-        else:
-            raise UserError("The run has ended: there is nothing left to fork.")
+        run.ledger.drop_staged_yes()
+        facts = facts_to_fork(run, self.run_id, at)
+        log.append(log.next_line(at, facts))
+        fold(facts, into=run)
         context: Any = self._context.context if self._context is not None else None
         twin: RunState[T] = RunState.of_run(self._graph, log, run, context, self._clock)
         twin._made_by_hand = self._made_by_hand
         if self._made_by_hand and self._context is not None:
             ledger = self._context._ledger.copy()
+            ledger.drop_staged_yes()
             twin._context = RunContextWrapper(context, run.usage.copy(), ledger=ledger, clock=self._clock)
         twin._added = self._added
         return twin

@@ -1,0 +1,150 @@
+"""The last look before a claim, whatever led there: at once, out of a queue, by a retry, after doubt, by a grant.
+
+Rule of this file: what can keep a call from beginning is a check in `CHECKS`, and nowhere else. A check is a pure
+function of what is known at that moment. The first one that objects says what becomes of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+
+from placet.core.holding import Hold, hold_on
+from placet.core.state import Call
+from placet.core.table import Status
+from placet.facts.events import GrantMade
+
+CHANGED = "what was approved is not what would run now: the tool or its arguments changed in between"
+CHANGED_WHILE_ASKING = "its tool changed while what it asked was answered: it cannot go on with the answer"
+TOO_LATE = "the approval was not used in time"
+GRANT_GONE = "the standing decision by which it was approved was taken back before it began"
+GRANT_OVER = "the standing decision by which it was approved ended before it began"
+EDIT_CHANGED = (
+    "a reviewer's arguments were given where the tool's code is not, and validation would fill in or change something: "
+    "edit them again where it can be seen"
+)
+SWITCHED_OFF = "its tool is switched off now"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """All that is known of a call at the moment at which it would begin."""
+
+    call: Call
+    run_id: str
+    agent: str
+    now: float
+    has_lease: bool
+    """Whether whoever drives the run still has the right to."""
+    is_cancelled: bool
+    """Whether somebody asked for the end of the run."""
+    holds: Sequence[Hold] = ()
+    goes_on: bool = False
+    """It is the call of a nested run that was begun before: what it does next is looked at call by call, in there."""
+    is_enabled: bool = True
+    digests: tuple[str, ...] = ()
+    """The digest of what would run now (after a doubt, or an answer, there are two ways to have approved the same)."""
+    means_the_same: bool = True
+    """Whether validation, by the code as it is now, leaves alone what was decided about."""
+    not_theirs: str | None = None
+    """Why whoever decided could not decide about this call: where four eyes are demanded."""
+    valid_for: float | None = None
+    """For how long an approval can be used, in seconds."""
+    grant: GrantMade | None = None
+    """The standing decision that decided, if one did and it still stands."""
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """Nothing keeps the call from beginning."""
+
+
+class LeaseLost(msgspec.Struct, frozen=True):
+    """Somebody else may drive the run by now: nothing may be begun here."""
+
+
+class SetAside(msgspec.Struct, frozen=True):
+    """Not now: the call keeps its approval, and this drive leaves it alone."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The call does not take place, and the model reads why. One that may have happened is put before a person."""
+
+    why: str
+
+
+class AskedAnew(msgspec.Struct, frozen=True):
+    """The approval is void, and a person is asked again."""
+
+    why: str
+
+
+class TakenBack(msgspec.Struct, frozen=True):
+    """The approval never counted: it is taken back, no grant takes its place, and a person is asked."""
+
+    why: str
+
+
+Verdict: TypeAlias = Passed | LeaseLost | SetAside | Refused | AskedAnew | TakenBack
+
+
+def judge_claim(claim: Claim) -> Verdict:
+    """What the first check that objects says."""
+    for check in CHECKS:
+        verdict = check(claim)
+        if verdict is not None:
+            return verdict
+    return Passed()
+
+
+def _lease(claim: Claim) -> Verdict | None:
+    return None if claim.has_lease else LeaseLost()
+
+
+def _hold(claim: Claim) -> Verdict | None:
+    is_held = hold_on(claim.holds, claim.run_id, claim.agent, claim.call.name) is not None if claim.holds else False
+    return SetAside() if is_held or claim.is_cancelled else None
+
+
+def _enabled(claim: Claim) -> Verdict | None:
+    return None if claim.is_enabled or claim.goes_on else Refused(SWITCHED_OFF)
+
+
+def _digest(claim: Claim) -> Verdict | None:
+    """What people decided is compared with what would run; what needed nobody was judged by today's rules."""
+    decision = claim.call.decision
+    if decision is None or claim.goes_on:
+        return None
+    if decision.digest not in claim.digests:
+        return AskedAnew(CHANGED_WHILE_ASKING if claim.call.status is Status.SUPPLIED else CHANGED)
+    if claim.means_the_same:
+        return None
+    return AskedAnew(CHANGED if claim.call.edited is None else EDIT_CHANGED)
+
+
+def _separation(claim: Claim) -> Verdict | None:
+    if claim.not_theirs is None or claim.goes_on:
+        return None
+    return TakenBack(f"its approval does not count: {claim.not_theirs}")
+
+
+def _grant(claim: Claim) -> Verdict | None:
+    decision = claim.call.decision
+    if decision is None or decision.grant is None or claim.goes_on:
+        return None
+    if claim.grant is None:
+        return AskedAnew(GRANT_GONE)
+    return AskedAnew(GRANT_OVER) if claim.grant.until is not None and claim.now >= claim.grant.until else None
+
+
+def _use_by(claim: Claim) -> Verdict | None:
+    decision = claim.call.decision
+    if decision is None or claim.goes_on or claim.valid_for is None:
+        return None
+    return AskedAnew(TOO_LATE) if claim.now > decision.at + claim.valid_for else None
+
+
+CHECKS: tuple[Callable[[Claim], Verdict | None], ...] = (_lease, _hold, _separation, _enabled, _use_by, _digest, _grant)
+"""In this order: what nobody may do, what waits, what is off, and only then what a person would be asked about."""

@@ -1,0 +1,234 @@
+"""Claims: the one place that begins calls. `core/claim.py` judges what may begin, at the last moment before it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import msgspec
+
+from placet.core.claim import AskedAnew, Claim, LeaseLost, Passed, Refused, SetAside, TakenBack, Verdict, judge_claim
+from placet.core.deciding import asked_anew
+from placet.core.gate import is_first_version
+from placet.core.holding import Hold
+from placet.core.separation import why_not_this
+from placet.core.state import Call
+from placet.core.table import RUNNABLE, Status
+from placet.declare.tool import Tool
+from placet.facts.errors import UserError
+from placet.facts.events import CallEnded, CallInDoubt, CallsStarted, DecisionMade, DecisionRevoked, GrantMade, Pattern
+from placet.runtime.frame import Frame, Job
+from placet.runtime.gating import digest_now, digest_of_asking, hold
+from placet.runtime.validating import ready_job, settle_values, still_means_the_same
+
+PROVIDER_MAY_CALL = "Approved: the model's provider may call the tool."
+
+
+async def claim(frame: Frame, calls: Sequence[Call]) -> list[Job]:
+    """Look at these calls for the last time and claim those that may begin; the claims are durable then. The jobs that
+    have a tool function to run."""
+    jobs = [_ready(frame, job) for job in await examine(frame, calls)]  # from here to the claims nothing is awaited
+    # A nested run that goes on was claimed when it began.
+    claimed = [job.call.id for job in jobs if job.call.id not in frame.run.children]
+    if claimed:
+        frame.note(CallsStarted(claimed))
+        for job in jobs:
+            if job.call.server is not None:  # the provider calls it: that it may is all that is to be said
+                frame.note(CallEnded(job.call.id, "finished", PROVIDER_MAY_CALL))
+        await frame.journal.commit()  # the claims are durable before the first effect
+    return [job for job in jobs if job.call.server is None]
+
+
+def _ready(frame: Frame, job: Job) -> Job:
+    decision = job.call.decision
+    if decision is not None and is_first_version(decision.digest) and job.call.edited is None:
+        settle_values(frame, job.call, job.tool)  # approved as the model wrote it: validation speaks as it did then
+    return ready_job(frame, job.call, job.tool)
+
+
+async def claim_handoff(frame: Frame, call: Call) -> bool:
+    """The same for a handoff, which nobody is asked about: whether it takes place now."""
+    found = frame.agent.handoff_named(call.name)
+    if found is None:
+        owner = frame.agent.name
+        raise UserError(
+            f"Call {call.id} hands over by '{call.name}', which agent '{owner}' no longer has: declare it again."
+        )
+    is_enabled = call.status is not Status.DEFERRED or await found.is_on(frame.context, frame.agent)
+    holds = await frame.journal.store.holds()
+    verdict = judge_claim(_claim(frame, call, Known(holds), is_enabled=is_enabled))
+    if isinstance(verdict, Passed):
+        frame.note(CallsStarted([call.id]))
+        await frame.journal.commit()
+        return True
+    _carry_out(frame, call, None, verdict)
+    return False
+
+
+async def examine(frame: Frame, calls: Sequence[Call]) -> list[Job]:
+    """Judge calls that are about to begin. Those that may; what becomes of the others is noted."""
+    await _look_at_servers(frame, calls)
+    off = await _switched_off(frame, calls)  # user code, which may take for ever, so it comes first
+    grants = await _standing_grants(frame, calls)
+    store = frame.journal.store
+    four_eyes = await store.four_eyes() if any(call.decision is not None for call in calls) else ()
+    holds = await store.holds()
+    jobs: list[Job] = []
+    for before in calls:
+        call = frame.run.calls.get(before.id)
+        if call is None or (call.status not in RUNNABLE and call.status is not Status.STARTED):
+            continue  # somebody decided otherwise in between: the loop looks at it again
+        tool = _tool_of(frame, call)
+        if tool is None:
+            continue
+        known = Known(holds, four_eyes, grants)
+        verdict = judge_claim(_claim(frame, call, known, tool, is_enabled=call.id not in off))
+        if isinstance(verdict, Passed):
+            jobs.append(as_it_runs(call, tool))
+        else:
+            _carry_out(frame, call, tool, verdict)
+    return jobs
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What the store says at this moment."""
+
+    holds: Sequence[Hold] = ()
+    four_eyes: Sequence[Pattern] = ()
+    grants: Sequence[GrantMade] = ()
+    """Those that decided the calls and still stand."""
+
+
+def _claim(frame: Frame, call: Call, known: Known, tool: Tool | None = None, *, is_enabled: bool) -> Claim:
+    decision, root = call.decision, frame.journal.run
+    used = decision.grant if decision is not None else None
+    return Claim(
+        call=call,
+        run_id=frame.run_id,
+        agent=frame.run.response_agent,
+        now=frame.journal.now(),
+        has_lease=frame.journal.has_lease,
+        is_cancelled=frame.journal.run.cancel_asked is not None,
+        holds=known.holds,
+        goes_on=call.id in frame.run.children,
+        is_enabled=is_enabled,
+        digests=_digests(frame, call, tool, decision) if decision is not None and tool is not None else (),
+        means_the_same=tool is None or decision is None or _means_the_same(frame, call, tool, decision),
+        not_theirs=why_not_this(known.four_eyes, root, decision) if known.four_eyes and decision is not None else None,
+        valid_for=tool.approval_valid_for if tool is not None else None,
+        grant=next((grant for grant in known.grants if grant.id == used), None) if used is not None else None,
+    )
+
+
+def _digests(frame: Frame, call: Call, tool: Tool, decision: DecisionMade) -> tuple[str, ...]:
+    """What would run now, as it would be asked about, in the version of what was decided."""
+    like = decision.digest
+    if call.status is Status.SUPPLIED:
+        return (digest_of_asking(frame.run, call, tool, call.questions or {}, like=like),)
+    plain = digest_now(frame.run, call, tool, like=like)
+    if call.status is Status.STARTED and call.questions is not None:  # it ran under an answer, or again after a doubt
+        return plain, digest_of_asking(frame.run, call, tool, call.questions, like=like)
+    return (plain,)
+
+
+def _means_the_same(frame: Frame, call: Call, tool: Tool, decision: DecisionMade) -> bool:
+    is_settled = call.status is Status.SUPPLIED or call.id in frame.run.children or is_first_version(decision.digest)
+    return is_settled or still_means_the_same(frame, call, tool)
+
+
+def _carry_out(frame: Frame, call: Call, tool: Tool | None, verdict: Verdict) -> None:
+    """Do what the last look says about a call that does not begin."""
+    has_begun = call.status in (Status.STARTED, Status.CLEARED, Status.SUPPLIED)
+    match verdict:
+        case LeaseLost():
+            frame.journal.require_lease()
+            raise AssertionError("a lease that was lost does not come back")
+        case SetAside():
+            frame.set_aside.add(call.id)
+        case TakenBack(why) if call.status is not Status.STARTED:
+            revoked = DecisionRevoked(call.id, None, frame.journal.now(), why)
+            frame.journal.note_all(asked_anew(frame.run, call, why, revoked))
+        case Refused(why) | AskedAnew(why) | TakenBack(why) if has_begun and tool is not None:
+            frame.note(in_doubt(frame, as_it_runs(call, tool), why))
+        case Refused(why):
+            approved = ", although it was approved" if call.decision is not None else ""
+            frame.note(CallEnded(call.id, "denied", f"Tool '{call.name}' was not run{approved}: {why}."))
+        case AskedAnew(why) | TakenBack(why):
+            assert tool is not None, "nobody is asked about a handoff"
+            settle_values(frame, call, tool)
+            frame.note(hold(frame, call, tool, why))
+        case Passed():
+            pass
+        case never:
+            assert_never(never)
+
+
+def as_it_runs(call: Call, tool: Tool) -> Job:
+    return Job(call, tool, call.effective_text)
+
+
+def in_doubt(frame: Frame, job: Job, why: str) -> CallInDoubt:
+    if job.call.values is None and job.call.edited is None:  # of a log of the first version: shown as it would run
+        settle_values(frame, job.call, job.tool)
+    return CallInDoubt(
+        job.call.id, digest_now(frame.run, job.call, job.tool), job.tool.identity, job.tool.fingerprint, why
+    )
+
+
+# -- what the last look needs to know ----------------------------------------------------------------------------------
+
+
+def _tool_of(frame: Frame, call: Call) -> Tool | None:
+    """The tool of a call that is about to begin. If it is gone, the call ends, or the run stops until it is back."""
+    tool = frame.tool_of(call)
+    if tool is not None:
+        return tool
+    if call.status is not Status.ALLOWED and call.status is not Status.APPROVED:
+        raise UserError(f"Call {call.id} is to go on, and tool '{call.name}' is gone: declare it again.")
+    if _is_of_server(frame, call):
+        raise UserError(
+            f"Call {call.id} was approved, and its server no longer has the tool '{call.name}': "
+            "have the server offer it again and resume the run, or cancel the run."
+        )
+    frame.note(CallEnded(call.id, "denied", f"Tool '{call.name}' not found."))
+    return None
+
+
+async def _look_at_servers(frame: Frame, calls: Sequence[Call]) -> None:
+    """What people decided is compared with the tools as they are now; the others were judged by the last look."""
+    if frame.agent.mcp_servers:
+        await frame.look_for_tools(again=any(_is_of_server(frame, call) for call in calls if call.decision is not None))
+
+
+def _is_of_server(frame: Frame, call: Call) -> bool:
+    entry = frame.run.ledger.entry(call.id)
+    return entry is not None and frame.agent.toolset_of(entry.tool) is not None
+
+
+async def _switched_off(frame: Frame, calls: Sequence[Call]) -> set[str]:
+    """The calls whose tools are switched off by now."""
+    off: set[str] = set()
+    for call in calls:
+        tool = frame.tool_of(call)
+        if tool is None or tool.is_enabled is True or call.id in frame.run.children:
+            continue
+        await frame.journal.commit()  # a rule is user code: what happened is safe before it is asked
+        if not await frame.is_enabled(tool):
+            off.add(call.id)
+    return off
+
+
+async def _standing_grants(frame: Frame, calls: Sequence[Call]) -> list[GrantMade]:
+    """The grants that decided these calls and still stand."""
+    used = {call.decision.grant: call for call in calls if call.decision is not None and call.decision.grant}
+    if not used:
+        return []
+    store = frame.journal.store
+    foreign = await store.standing_grants(frame.run.response_agent)
+    known = {grant.id: grant for grant in (*foreign, *frame.run.ledger.grants())}
+    return [
+        grant
+        for each, call in used.items()
+        if (grant := known.get(each)) is not None
+        and (grant.scope == "run" or await store.use_grant(grant, f"{frame.run_id}:{call.id}"))
+    ]
