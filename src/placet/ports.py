@@ -464,12 +464,23 @@ class DeskStore(Store, RecordStore, Protocol):
         """Take a run out of `runnable`, or put it back with its take-overs forgotten."""
         ...
 
-    async def put_hold(self, hold: Hold) -> None: ...
+    async def put_hold(self, hold: Hold, *, over_others: bool = True) -> bool:
+        """A second one on the same thing replaces the first; without `over_others` only one that the same person
+        placed. Whether it stands now."""
+        ...
 
     async def remove_hold(
-        self, kind: HoldKind, name: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+        self,
+        kind: HoldKind,
+        name: str,
+        *,
+        by: str | None = None,
+        at: float | None = None,
+        reason: str | None = None,
+        placed_by: str | None = None,
     ) -> bool:
-        """Whether there was one. Every run that has something to do and waited for it is runnable again."""
+        """Whether there was one (with `placed_by`: of this person). Every run that has something to do and waited for
+        it is runnable again."""
         ...
 
     async def grants(self) -> list[GrantMade]: ...

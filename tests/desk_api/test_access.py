@@ -205,6 +205,67 @@ async def test_only_an_admin_says_where_four_eyes_are_demanded_and_it_is_written
     ]
 
 
+# -- holding and ending ------------------------------------------------------------------------------------------------
+
+
+async def test_whoever_may_decide_nothing_holds_nothing_and_ends_only_their_own_runs(server: RunningDesk) -> None:
+    form = await server.person("form", decides=())
+    run_id, _ = await two_refunds(server)
+    own = (await form.post("/v1/runs", json={"agent": "Support", "input": "mine"})).json()["id"]
+    everything = [("tool", "refund"), ("tool", "Support.refund"), ("agent", "Support"), ("run", run_id), ("run", own)]
+    refused = [await form.post("/v1/holds", json={"kind": kind, "name": name}) for kind, name in everything]
+
+    for answer in refused:
+        assert "may not decide" in problem(answer, 403, "access_denied")["detail"]
+    assert await server.desk.holds() == []
+    problem(await form.post(f"/v1/runs/{run_id}/cancel", json={}), 403, "access_denied")
+    assert (await form.post(f"/v1/runs/{own}/cancel", json={})).status_code == 200
+
+
+async def test_a_hold_takes_somebody_who_may_decide_all_that_it_covers(server: RunningDesk) -> None:
+    scopes = (Scope(agent="Support", tool="refund"), Scope(agent="Arch*"))
+    ana, run_id = await server.person("ana", decides=scopes), (await two_refunds(server))[0]
+    archived = (await server.waiting_run("Archivist")).id
+    tries = {
+        ("tool", "Support.refund"): 201,
+        ("agent", "Archivist"): 201,
+        ("run", archived): 201,
+        ("tool", "refund"): 403,
+        ("agent", "Support"): 403,
+        ("run", run_id): 403,
+        ("run", "run_nope"): 403,
+    }
+    answers = {
+        each: (await ana.post("/v1/holds", json={"kind": each[0], "name": each[1]})).status_code for each in tries
+    }
+
+    assert answers == tries
+
+
+async def test_a_hold_is_released_by_whoever_placed_it_or_by_an_admin_and_not_taken_over(
+    any_server: RunningDesk,
+) -> None:
+    ana, ben, root = [await any_server.person(*each) for each in (("ana",), ("ben",), ("root", "admin"))]
+    which = {"kind": "tool", "name": "refund"}
+    await root.post("/v1/holds", json=which)
+    taken_over = await ana.post("/v1/holds", json=which)
+    not_hers = await ana.delete("/v1/holds", params=which)
+    by_root = [hold.by for hold in await any_server.desk.holds()]
+    released = await root.delete("/v1/holds", params=which)
+    placed = await ana.post("/v1/holds", json=which)
+    again = await ana.post("/v1/holds", json={**which, "reason": "still"})
+    not_his = await ben.delete("/v1/holds", params=which)
+    own = await ana.delete("/v1/holds", params=which)
+
+    assert "held by root" in problem(taken_over, 409, "held_by_another")["detail"]
+    assert "held by root" in problem(not_hers, 403, "access_denied")["detail"]
+    assert by_root == ["root"]
+    assert [each.status_code for each in (released, placed, again, own)] == [204, 201, 201, 204]
+    problem(not_his, 403, "access_denied")
+    assert await any_server.desk.holds() == []
+    problem(await ana.delete("/v1/holds", params=which), 404, "not_found")
+
+
 # -- tokens -----------------------------------------------------------------------------------------------------------
 
 

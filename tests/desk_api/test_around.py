@@ -119,13 +119,14 @@ async def test_holds_keep_calls_from_starting_and_are_listed_with_who_placed_the
     for each in (first, second):
         await decide(ana, each.id, "approve")
     held = (await ana.get(f"/v1/runs/{run_id}")).json()
-    not_hers = await ana.delete("/v1/holds", params={"kind": "tool", "name": "refund"})
+    ben = await server.person("ben")
+    not_his = await ben.delete("/v1/holds", params={"kind": "tool", "name": "refund"})
     released = await root.delete("/v1/holds", params={"kind": "tool", "name": "refund"})
     run = await server.desk.wait(run_id, timeout=PATIENCE)
 
     assert (placed.status_code, placed.json()["data"][0]["by"]) == (201, "ana")
     assert held["status"] == "running"
-    problem(not_hers, 403, "access_denied")
+    problem(not_his, 403, "access_denied")
     assert released.status_code == 204
     assert run.status == "ended"
     problem(await root.delete("/v1/holds", params={"kind": "tool", "name": "refund"}), 404, "not_found")

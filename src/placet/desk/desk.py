@@ -532,17 +532,34 @@ class Desk:
         """Whether there was such a grant. What it let through and has not begun is asked about."""
         return await self.store.revoke_grant(grant_id, by=by, at=self._now(), reason=reason)
 
-    async def hold(self, kind: HoldKind, name: str, *, by: str | None = None, reason: str | None = None) -> None:
-        """Nothing that this covers starts from now on, approved or not, until `release_hold`."""
+    async def hold(
+        self,
+        kind: HoldKind,
+        name: str,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        over_others: bool = True,
+    ) -> bool:
+        """Nothing that this covers starts from now on, approved or not, until `release_hold`. A second hold on the same
+        thing replaces the first; without `over_others` not somebody else's (False: theirs stands)."""
         if kind not in ("run", "agent", "tool"):
             raise UserError(f"A run, an agent or a tool can be held, not a {kind!r}.")
-        await self.store.put_hold(Hold(kind=kind, name=name, by=by, at=self._now(), reason=reason))
+        placed = Hold(kind=kind, name=name, by=by, at=self._now(), reason=reason)
+        return await self.store.put_hold(placed, over_others=over_others)
 
     async def release_hold(
-        self, kind: HoldKind, name: str, *, by: str | None = None, reason: str | None = None
+        self,
+        kind: HoldKind,
+        name: str,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        placed_by: str | None = None,
     ) -> bool:
-        """Whether it was held."""
-        was_held = await self.store.remove_hold(kind, name, by=by, at=self._now(), reason=reason)
+        """Whether it was held (with `placed_by`: by this person)."""
+        at = self._now()
+        was_held = await self.store.remove_hold(kind, name, by=by, at=at, reason=reason, placed_by=placed_by)
         await self._engine.enqueue("")
         return was_held
 

@@ -318,15 +318,23 @@ class PostgresStore(PostgresRecords):
         revoked = GrantRevoked(grant_id, by, self._clock.now() if at is None else at, reason)
         return await self._audited(revoked.at, revoked, "revoke_grant", {"id": grant_id})
 
-    async def put_hold(self, hold: Hold) -> None:
+    async def put_hold(self, hold: Hold, *, over_others: bool = True) -> bool:
         given = {"kind": hold.kind, "name": hold.name, "by": hold.by, "at": hold.at, "reason": hold.reason}
-        await self._audited(hold.at, placed(hold), "put_hold", given)
+        return await self._audited(hold.at, placed(hold), "put_hold", given | {"over_others": over_others})
 
     async def remove_hold(
-        self, kind: HoldKind, name: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+        self,
+        kind: HoldKind,
+        name: str,
+        *,
+        by: str | None = None,
+        at: float | None = None,
+        reason: str | None = None,
+        placed_by: str | None = None,
     ) -> bool:
         lifted = HoldLifted(kind, name, by, self._clock.now() if at is None else at, reason)
-        return await self._audited(lifted.at, lifted, "remove_hold", {"kind": kind, "name": name})
+        given = {"kind": kind, "name": name, "placed_by": placed_by}
+        return await self._audited(lifted.at, lifted, "remove_hold", given)
 
     async def _audited(self, at: float, fact: AnyFact, name: str, given: Mapping[str, object]) -> bool:
         """Do what a statement says and write it into the operators' log; the statement's value says whether there was

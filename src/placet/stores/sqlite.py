@@ -207,14 +207,21 @@ class SQLiteStore(SQLiteRecords):
         revoked = GrantRevoked(grant_id, by, self._clock.now() if at is None else at, reason)
         return await self._write(lambda db: sqlite_writes.revoke_grant(db, revoked))
 
-    async def put_hold(self, hold: Hold) -> None:
-        await self._write(lambda db: sqlite_writes.put_hold(db, hold))
+    async def put_hold(self, hold: Hold, *, over_others: bool = True) -> bool:
+        return await self._write(lambda db: sqlite_writes.put_hold(db, hold, over_others))
 
     async def remove_hold(
-        self, kind: HoldKind, name: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+        self,
+        kind: HoldKind,
+        name: str,
+        *,
+        by: str | None = None,
+        at: float | None = None,
+        reason: str | None = None,
+        placed_by: str | None = None,
     ) -> bool:
         lifted = HoldLifted(kind, name, by, self._clock.now() if at is None else at, reason)
-        return await self._write(lambda db: sqlite_writes.remove_hold(db, lifted))
+        return await self._write(lambda db: sqlite_writes.remove_hold(db, lifted, placed_by))
 
     async def operators_log(self) -> Log:
         return whole_log(await self._read(lambda db: db.execute(SQL["operators_log"]).fetchall()))

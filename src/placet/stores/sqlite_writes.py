@@ -152,13 +152,17 @@ def use_grant(db: sqlite3.Connection, grant: GrantMade, call_id: str) -> bool:
     return True
 
 
-def put_hold(db: sqlite3.Connection, hold: Hold) -> None:
-    db.execute(SQL["put_hold"], (hold.kind, hold.name, hold.by, hold.at, hold.reason))
+def put_hold(db: sqlite3.Connection, hold: Hold, over_others: bool) -> bool:
+    given = (hold.kind, hold.name, hold.by, hold.at, hold.reason, over_others)
+    if not db.execute(SQL["put_hold"], given).rowcount:
+        return False
     note_operators(db, hold.at, [placed(hold)])
+    return True
 
 
-def remove_hold(db: sqlite3.Connection, lifted: HoldLifted) -> bool:
-    if not db.execute(SQL["remove_hold"], (lifted.kind, lifted.name)).rowcount:
+def remove_hold(db: sqlite3.Connection, lifted: HoldLifted, placed_by: str | None) -> bool:
+    given = {"kind": lifted.kind, "name": lifted.name, "placed_by": placed_by}
+    if not db.execute(SQL["remove_hold"], given).rowcount:
         return False
     if lifted.kind == "run":
         db.execute(SQL["wake_held_run"], (time.time(), lifted.name))

@@ -621,6 +621,23 @@ class DeskStoreContract(AuditContract):
 
             assert [(hold.by, hold.reason) for hold in await store.holds()] == [("ann", "still")]
 
+    async def test_whoever_may_only_touch_their_own_holds_neither_replaces_nor_removes_anothers(
+        self,
+    ) -> None:
+        async with self.open_store(lease_ttl=TTL) as store:
+            placed = await store.put_hold(Hold(kind="tool", name="pay", by="ops", at=7.0), over_others=False)
+            again = await store.put_hold(Hold(kind="tool", name="pay", by="ops", at=8.0), over_others=False)
+            other = await store.put_hold(Hold(kind="tool", name="pay", by="ann", at=9.0), over_others=False)
+            removed = await store.remove_hold("tool", "pay", by="ann", at=9.0, placed_by="ann")
+            stands = list(await store.holds())
+            length = len(await store.operators_log())
+            own = await store.remove_hold("tool", "pay", by="ops", at=10.0, placed_by="ops")
+
+            assert (placed, again, other, removed, own) == (True, True, False, False, True)
+            assert [(hold.by, hold.at) for hold in stands] == [("ops", 8.0)]
+            assert length == 2
+            assert list(await store.holds()) == []
+
     async def test_a_grant_for_an_agent_holds_in_other_runs_until_it_is_revoked_and_no_log_brings_it_back(
         self,
     ) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, assert_never
 
 import msgspec
 
 from placet.core.separation import why_not_theirs
 from placet.facts.errors import AccessDenied, UserError
-from placet.facts.events import Pattern, Verdict
+from placet.facts.events import HoldKind, Pattern, Verdict
 
 Role: TypeAlias = Literal["viewer", "reviewer", "admin"]
 ROLES: tuple[Role, ...] = ("viewer", "reviewer", "admin")
@@ -31,6 +31,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 EVERYTHING = (Scope(),)
+ANY = "*"
 
 
 def patterns_of(scopes: Iterable[Scope]) -> list[Pattern]:
@@ -119,3 +120,44 @@ def refuse_if_not_allowed(
     problem = why_not(actor, verdict, agent=agent, tool=tool, started_by=started_by, four_eyes=four_eyes)
     if problem is not None:
         raise AccessDenied(problem)
+
+
+def may_hold(actor: Actor, kind: HoldKind, name: str, agent: str | None = None) -> bool:
+    """Whether they may hold this back, and release what they held: only what they could decide, all of it.
+
+    `agent`: of a run, that of its outermost agent; None: nobody knows the run.
+    """
+    if actor.may("admin"):
+        return True
+    wanted = _held_calls(kind, name, agent)
+    allowed = (actor.decides, actor.narrowed)
+    return actor.may("reviewer") and all(any(_takes_in(one, *wanted) for one in some) for some in allowed)
+
+
+def _held_calls(kind: HoldKind, name: str, agent: str | None) -> Pattern:
+    """Which calls a hold keeps back: the agent's path and the tool, or any."""
+    owner, dot, tool = name.rpartition(".")
+    match kind:
+        case "tool":
+            return (owner, tool) if dot else (ANY, name)
+        case "agent":
+            return name, ANY
+        case "run":
+            return ANY if agent is None else agent, ANY
+        case never:
+            assert_never(never)
+
+
+def _takes_in(scope: Scope, agent: str, tool: str) -> bool:
+    """Whether a scope covers all calls that are meant; `ANY` means every one there is."""
+    return (scope.agent == ANY or (agent != ANY and fnmatchcase(agent, scope.agent))) and (
+        scope.tool == ANY or (tool != ANY and fnmatchcase(tool, scope.tool))
+    )
+
+
+def may_end(actor: Actor, agent: str, started_by: str | None) -> bool:
+    """Whether they may end a run: their own, or one of an agent of which they may decide calls."""
+    if actor.may("admin") or (actor.may("reviewer") and started_by == actor.name):
+        return True
+    allowed = (actor.decides, actor.narrowed)
+    return actor.may("reviewer") and all(any(fnmatchcase(agent, one.agent) for one in some) for some in allowed)

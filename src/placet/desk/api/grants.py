@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placet.desk.access.people import refuse_if_not_allowed
+from placet.desk.access.people import Actor, may_hold, refuse_if_not_allowed
 from placet.desk.api.idempotency import made_id
 from placet.desk.api.operations import Ask, Operation
 from placet.desk.api.shapes import (
@@ -17,9 +17,10 @@ from placet.desk.api.shapes import (
     Nothing,
     WhichHold,
 )
+from placet.desk.web.context import Web
 from placet.desk.web.problems import Problem
 from placet.desk.web.standing import refuse_what_decides_nothing, remarks_on_grant, remarks_on_hold
-from placet.facts.events import GrantMade
+from placet.facts.events import GrantMade, HoldKind
 
 
 async def list_grants(ask: Ask[Nothing, Nothing]) -> GrantList:
@@ -70,14 +71,36 @@ async def list_holds(ask: Ask[Nothing, Nothing]) -> HoldList:
 
 
 async def hold(ask: Ask[Nothing, NewHold]) -> HoldsNow:
-    await ask.web.desk.hold(ask.body.kind, ask.body.name, by=ask.actor.name, reason=ask.body.reason)
+    kind, name, is_admin = ask.body.kind, ask.body.name, ask.actor.may("admin")
+    await _check_hold(ask.web, ask.actor, kind, name)
+    if not await ask.web.desk.hold(kind, name, by=ask.actor.name, reason=ask.body.reason, over_others=is_admin):
+        raise Problem(409, "held_by_another", f"{await _held_by(ask.web, kind, name)} It stays held.")
     remarks = await remarks_on_hold(ask.web, ask.body.kind, ask.body.name)
     return HoldsNow(data=[HoldShape.of(each) for each in await ask.web.desk.holds()], warnings=remarks)
 
 
+async def _check_hold(web: Web, actor: Actor, kind: HoldKind, name: str) -> None:
+    row = await web.desk.store.run(name) if kind == "run" else None
+    if not may_hold(actor, kind, name, row.agent if row is not None else None):
+        words = f"{actor.name} may not hold the {kind} {name[:80]!r}: it covers calls that they may not decide."
+        raise Problem(403, "access_denied", words)
+
+
+async def _held_by(web: Web, kind: HoldKind, name: str) -> str:
+    found = next((each for each in await web.desk.holds() if (each.kind, each.name) == (kind, name)), None)
+    who = (found.by if found is not None else None) or "somebody else"
+    return f"The {kind} {name[:80]!r} is held by {who}: they release it, or an admin does."
+
+
 async def release(ask: Ask[WhichHold, Nothing]) -> None:
-    if not await ask.web.desk.release_hold(ask.query.kind, ask.query.name, by=ask.actor.name):
-        raise Problem(404, "not_found", f"There is no hold on the {ask.query.kind} {ask.query.name[:80]!r}.")
+    kind, name, by = ask.query.kind, ask.query.name, ask.actor.name
+    await _check_hold(ask.web, ask.actor, kind, name)
+    whose = None if ask.actor.may("admin") else by
+    if await ask.web.desk.release_hold(kind, name, by=by, placed_by=whose):
+        return
+    if any((each.kind, each.name) == (kind, name) for each in await ask.web.desk.holds()):
+        raise Problem(403, "access_denied", await _held_by(ask.web, kind, name))
+    raise Problem(404, "not_found", f"There is no hold on the {kind} {name[:80]!r}.")
 
 
 OPERATIONS = (
@@ -117,8 +140,10 @@ OPERATIONS = (
         body=NewHold,
         answer=HoldsNow,
         status=201,
-        details="Nothing that it covers starts from now on, approved or not. A call that has begun goes on. A name "
-        "that nobody here knows is held, too, and remarked on in `warnings`.",
+        problems=(409,),
+        details="Nothing that it covers starts from now on, approved or not. A call that has begun goes on. It takes "
+        "somebody who may decide all calls that it covers. A name that nobody here knows is held, too, and remarked on "
+        "in `warnings`.",
     ),
     Operation(
         "DELETE",
@@ -126,9 +151,10 @@ OPERATIONS = (
         release,
         "End a hold",
         "holds",
-        role="admin",
+        role="reviewer",
         query=WhichHold,
         status=204,
         problems=(404,),
+        details="One of one's own; an admin ends anybody's.",
     ),
 )

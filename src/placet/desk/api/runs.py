@@ -23,7 +23,7 @@ from placet.desk.cancelling import cancel_in_list, cancel_of
 from placet.desk.desk import DeskRun
 from placet.desk.views import shown
 from placet.desk.web.context import Web
-from placet.desk.web.deciding import moment
+from placet.desk.web.deciding import moment, refuse_to_end
 from placet.desk.web.feed import kind_of
 from placet.desk.web.problems import FieldProblem, Problem
 from placet.facts.events import AnyFact, Fact, InChild
@@ -73,6 +73,7 @@ async def _shape(web: Web, run: DeskRun) -> RunShape:
 
 async def cancel(ask: Ask[Nothing, Why]) -> RunShape:
     run = await run_or_404(ask.web, ask.part("run_id"))
+    refuse_to_end(ask.actor, run)
     await ask.web.desk.cancel(run.id, by=ask.actor.name, reason=ask.body.reason)
     return await _shape(ask.web, await ask.web.desk.get(run.id))
 

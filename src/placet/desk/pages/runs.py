@@ -18,6 +18,7 @@ from placet.desk.pages.picture import draw
 from placet.desk.pages.rendering import link, show
 from placet.desk.pages.words import shortened
 from placet.desk.web.context import Web, actor_of, require, web_of
+from placet.desk.web.deciding import refuse_to_end
 from placet.desk.web.feed import kind_of
 from placet.desk.web.problems import Problem
 from placet.facts.codec import encode
@@ -78,6 +79,7 @@ async def start_run(request: Request) -> Response:
 async def cancel_run(request: Request) -> Response:
     web, actor, form = web_of(request), require(request, "reviewer"), await form_of(request)
     run = await run_or_404(web, request.path_params["run_id"])
+    refuse_to_end(actor, run)
     await web.desk.cancel(run.id, by=actor.name, reason=form.text("reason") or None)
     return RedirectResponse(f"/runs/{run.id}", 303)
 

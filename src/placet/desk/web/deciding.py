@@ -10,8 +10,8 @@ import msgspec
 
 from placet.core.deciding import facts_to_revoke
 from placet.declare.decisions import Grant
-from placet.desk.access.people import Actor, refuse_if_not_allowed, why_not
-from placet.desk.desk import DeskRequest
+from placet.desk.access.people import Actor, may_end, refuse_if_not_allowed, why_not
+from placet.desk.desk import DeskRequest, DeskRun
 from placet.desk.web.context import Web
 from placet.desk.web.problems import FieldProblem, Problem, Winner, as_problem
 from placet.facts.codec import Json, JsonObject
@@ -184,6 +184,13 @@ async def take_back(web: Web, actor: Actor, request_id: str, reason: str | None 
     told = {"request_id": request.id, "by": actor.name, "via": actor.via}
     logger.info("approval taken back", extra={"action": "approval_taken_back", **told})
     return asked
+
+
+def refuse_to_end(actor: Actor, run: DeskRun) -> None:
+    """Problem 403 where somebody may not end this run: its open calls would end without a word of those who may."""
+    if not may_end(actor, run.agent, run.started_by):
+        words = f"{actor.name} may not end this run: it is not theirs, and they may decide no call of {run.agent}."
+        raise Problem(403, "access_denied", words)
 
 
 def call_of(request_id: str) -> tuple[str, int]:

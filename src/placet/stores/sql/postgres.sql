@@ -133,16 +133,20 @@ SELECT data FROM placet_grants WHERE NOT revoked ORDER BY id;
 SELECT placet_use_grant(%(grant)s, %(call)s, %(uses)s);
 
 -- name: put_hold
--- An operator holds something back; a second word about it replaces the first.
+-- An operator holds something back; a second word about it replaces the first, unless that is somebody else's.
 INSERT INTO placet_holds (kind, name, placed_by, placed_at, reason)
 VALUES (%(kind)s, %(name)s, %(by)s, %(at)s, %(reason)s)
 ON CONFLICT (kind, name) DO UPDATE
 SET placed_by = excluded.placed_by, placed_at = excluded.placed_at, reason = excluded.reason
+WHERE %(over_others)s OR placet_holds.placed_by IS NOT DISTINCT FROM excluded.placed_by
 RETURNING true;
 
 -- name: remove_hold
--- It is held back no more: see the function.
-SELECT placet_remove_hold(%(kind)s, %(name)s);
+-- It is held back no more, if it is this person's hold (null: anybody's): see the function.
+SELECT placet_remove_hold(%(kind)s, %(name)s)
+WHERE %(placed_by)s::text IS NULL OR EXISTS (
+    SELECT 1 FROM placet_holds WHERE kind = %(kind)s AND name = %(name)s AND placed_by = %(placed_by)s::text
+);
 
 -- name: holds
 -- What is held back.

@@ -156,14 +156,15 @@ SELECT count(*), coalesce(sum(call = ?), 0) FROM placet_grant_uses WHERE grant_i
 INSERT INTO placet_grant_uses (grant_id, call) VALUES (?, ?);
 
 -- name: put_hold
--- An operator holds something back; a second word about it replaces the first.
+-- An operator holds something back; a second word about it replaces the first, unless that is somebody else's.
 INSERT INTO placet_holds (kind, name, placed_by, placed_at, reason) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (kind, name) DO UPDATE
-SET placed_by = excluded.placed_by, placed_at = excluded.placed_at, reason = excluded.reason;
+SET placed_by = excluded.placed_by, placed_at = excluded.placed_at, reason = excluded.reason
+WHERE ? OR placet_holds.placed_by IS excluded.placed_by;
 
 -- name: remove_hold
--- It is held back no more.
-DELETE FROM placet_holds WHERE kind = ? AND name = ?;
+-- It is held back no more, if it is this person's hold (null: anybody's).
+DELETE FROM placet_holds WHERE kind = :kind AND name = :name AND (:placed_by IS NULL OR placed_by = :placed_by);
 
 -- name: wake_held_run
 -- A run that may have waited for a hold on it to end.
