@@ -54,10 +54,14 @@ async def test_a_million_characters_are_cut_with_their_size_and_one_click_away(
     await sit_down(page)
 
     await open_request(page, "publish")
-    await expect(page.locator(".arguments .cut")).to_contain_text("990 thousand characters in all.")
+    await expect(page.locator(".arguments .cut")).to_contain_text("show all 990 thousand characters")
     assert len(await page.locator("body").inner_text()) < 60_000
     await picture(page, "huge")
     await page.locator(".arguments .cut a").click()
+    await expect(page.locator(".arguments .cut")).to_have_count(0)
+    assert len(await page.locator(".arguments").inner_text()) > HUGE
+    await page.get_by_text("As JSON").click()
+    await page.locator("details.json .cut a").click()
     await expect(page.locator("h1")).to_have_text("publish: all arguments")
 
     assert len(await page.locator("pre").inner_text()) > HUGE
@@ -72,7 +76,7 @@ async def test_text_from_right_to_left_stands_in_its_own_direction_and_turns_not
     await sit_down(page)
     await open_request(page, "publish")
 
-    title = page.locator(".arguments tr").nth(1).locator("td bdi")
+    title = page.locator(".arguments tbody tr").first.locator("td bdi")
     await expect(title).to_have_attribute("dir", "auto")
     assert await title.evaluate("each => getComputedStyle(each).direction") == "rtl"
     assert await page.locator("#card-title").evaluate("each => getComputedStyle(each).direction") == "ltr"

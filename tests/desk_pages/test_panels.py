@@ -73,8 +73,12 @@ def test_json_is_checked_by_the_tool_too() -> None:
 def test_a_call_in_doubt_has_words_of_its_own_and_no_edit() -> None:
     doubt = card({"words": []}, kind="in_doubt")
 
-    assert [verb for verb, _, _ in doubt.panels] == ["reject", "respond", "more"]
-    assert doubt.words["approve"] == "Run it again"
+    assert doubt.panels == [
+        ("respond", "w", "It happened…"),
+        ("reject", "r", "Give up…"),
+        ("more", "", "Run it again…"),
+    ]
+    assert not doubt.can_be_approved
     assert panel_of(doubt, "respond").title == "It happened"
 
 

@@ -30,14 +30,27 @@ from placet.desk.pages.words import (
         ("a\xa0b", 'a<span class="mark" title="U+00A0 no-break space">U+00A0</span>b'),
         ("<\u202e>", '&lt;<span class="mark" title="U+202E right-to-left override">U+202E</span>&gt;'),
         ("שלום", "שלום"),
+        ("a\u2800b", 'a<span class="mark" title="U+2800 braille pattern blank">U+2800</span>b'),
+        ("a\u3164b", 'a<span class="mark" title="U+3164 hangul filler">U+3164</span>b'),
+        ("\uffa0", '<span class="mark" title="U+FFA0 halfwidth hangul filler">U+FFA0</span>'),
+        ("a\ufe01b", 'a<span class="mark" title="U+FE01 variation selector-2">U+FE01</span>b'),
+        ("a\ufe0f", 'a<span class="mark" title="U+FE0F variation selector-16">U+FE0F</span>'),
+        ("a\U000e0100", 'a<span class="mark" title="U+E0100 variation selector-17">U+E0100</span>'),
+        ("☀\ufe0f", "☀\ufe0f"),
+        (
+            "p\u0430ypal",
+            'p<span class="mark" title="U+0430 cyrillic small letter a, among letters of another alphabet">\u0430 U+0430</span>ypal',  # noqa: E501 - one text
+        ),
+        ("Привет, world и κόσμος", "Привет, world и κόσμος"),
+        ("東京 Tower の", "東京 Tower の"),
     ],
 )
 def test_text_is_escaped_and_what_does_not_show_itself_is_marked(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
-def test_on_one_line_a_line_break_is_a_mark_too() -> None:
-    assert visible("a\nb", one_line=True) == 'a<span class="mark" title="U+000A control character">↵</span>b'
+def test_on_one_line_a_line_break_is_a_quiet_sign_and_no_alarm() -> None:
+    assert visible("a\nb", one_line=True) == 'a<span class="break" title="line break">↵</span>b'
 
 
 def test_where_no_markup_may_stand_escapes_stand_for_what_hides() -> None:
@@ -46,9 +59,12 @@ def test_where_no_markup_may_stand_escapes_stand_for_what_hides() -> None:
 
 def test_json_for_eyes_keeps_letters_and_escapes_what_hides() -> None:
     assert json_text({"name": "Zoë \u202e"}, indent=None) == '{"name": "Zoë \\u202e"}'
+    assert json_text("a\u2800\u3164\n☀\ufe0f") == '"a\\u2800\\u3164\\n☀\ufe0f"'
 
 
-@pytest.mark.parametrize(("text", "hides"), [("a\nb\tc", False), ("שלום", False), ("a\u200b", True), ("a\rb", True)])
+@pytest.mark.parametrize(
+    ("text", "hides"), [("a\nb\tc", False), ("שלום", False), ("a\u200b", True), ("a\rb", True), ("a\u2800", True)]
+)
 def test_a_field_would_hide_some_texts(text: str, hides: bool) -> None:
     assert hides_something(text) is hides
 

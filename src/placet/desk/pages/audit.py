@@ -15,6 +15,7 @@ from placet.desk.pages.arguments import in_one_line
 from placet.desk.pages.asking import STATUSES
 from placet.desk.pages.cards import STATUS_WORD
 from placet.desk.pages.rendering import show
+from placet.desk.pages.unfolding import arguments_of
 from placet.desk.web.context import Web, actor_of, web_of
 from placet.facts.errors import PlacetError
 from placet.service.records import Entry, entries_of
@@ -29,6 +30,9 @@ DECIDED = [name for name in STATUSES if name != "pending"]
 class AuditRow:
     request: DeskRequest
     summary: str
+    """What was decided about: after an edit, what it made of the arguments."""
+    asked_for: str
+    """What the agent asked for, where an edit made something else of it."""
     word: str
 
 
@@ -98,7 +102,7 @@ async def _decided(web: Web, filters: dict[str, str], cursor: str | None) -> tup
             limit=PAGE,
             newest_first=True,
         )
-        found += [_row(each) for each in page.rows if _is_wanted(each, filters["by"])]
+        found += [await _row(web, each) for each in page.rows if _is_wanted(each, filters["by"])]
         scanned += PAGE
         cursor = page.cursor
         if cursor is None or len(found) >= PAGE or scanned >= MAX_SCAN:
@@ -113,8 +117,10 @@ def _is_wanted(request: DeskRequest, by: str) -> bool:
     return request.status != "pending" and (not by or (request.decided_by or "").lower() == by.lower())
 
 
-def _row(request: DeskRequest) -> AuditRow:
-    return AuditRow(request, in_one_line(request.arguments, 110), STATUS_WORD[request.status])
+async def _row(web: Web, request: DeskRequest) -> AuditRow:
+    runs_with = await arguments_of(web, request)
+    asked_for = in_one_line(request.arguments, 110) if request.status == "edited" else ""
+    return AuditRow(request, in_one_line(runs_with, 110), asked_for, STATUS_WORD[request.status])
 
 
 async def chains_of(web: Web, run_ids: list[str]) -> dict[str, Chain]:

@@ -14,16 +14,19 @@ from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import ArgumentTable, argument_table, in_one_line
 from placet.desk.pages.history import CallTale, RunTale, Step, Teller, lead_up
 from placet.desk.pages.rendering import Notice, link
-from placet.desk.pages.words import json_text, shortened
+from placet.desk.pages.unfolding import ShownLines, arguments_of, shown_lines
+from placet.desk.pages.words import shortened
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import call_of, can_take_back, why_not_decide
-from placet.desk.web.standing import standing_about
+from placet.desk.web.standing import standing_about, would_decide
 from placet.facts.codec import JsonObject
 from placet.facts.errors import PlacetError
 from placet.facts.events import DecisionMade, GrantMade
-from placet.facts.preview import PreviewLine, preview, written_otherwise
+from placet.facts.preview import written_otherwise
 
 MAX_NAMES = 12
+MAX_COUNTED = 200
+"""So many waiting calls are counted; a form that would decide more says so."""
 STATUS_WORD = {
     "pending": "Waiting",
     "approved": "Approved",
@@ -33,7 +36,7 @@ STATUS_WORD = {
     "closed": "Closed without a decision",
 }
 _APPROVAL_WORDS = {"approve": "Approve", "reject": "Reject…", "edit": "Edit…", "respond": "Answer…", "more": "More…"}
-_DOUBT_WORDS = {"approve": "Run it again", "reject": "Give up…", "respond": "It happened…", "more": "More…"}
+_DOUBT_WORDS = {"respond": "It happened…", "reject": "Give up…", "more": "Run it again…"}
 _ASKING_WORDS = {"approve": "Agree", "reject": "Decline…", "respond": "Answer…"}
 _WORDS = {"approval": _APPROVAL_WORDS, "in_doubt": _DOUBT_WORDS, "elicitation": _ASKING_WORDS}
 _KEYS = {"reject": "r", "edit": "e", "respond": "w", "more": "m"}
@@ -56,6 +59,13 @@ class Card:
     """Its approval can be taken back, by the reader, at this moment."""
     standing: list[GrantMade] = field(default_factory=list)
     """What stands about this tool of this agent already."""
+    asked_table: ArgumentTable | None = None
+    """What the agent asked for, where an edit made something else of it."""
+    lines: ShownLines | None = None
+    """Commands and patches line by line; None for the arguments of other calls."""
+    tale: CallTale | None = None
+    also_decides: tuple[int, int] = (0, 0)
+    """Other calls that wait now and that «always» would decide too: in this run, and in others."""
 
     @property
     def tool_description(self) -> str:
@@ -78,9 +88,32 @@ class Card:
         return _WORDS[self.request.kind]
 
     @property
-    def preview(self) -> list[PreviewLine] | None:
-        """Commands and patches line by line; None for the arguments of other calls."""
-        return preview(self.request.arguments) if isinstance(self.request.arguments, dict) else None
+    def heading(self) -> str:
+        """What the arguments are, at this moment."""
+        if self.request.kind == "in_doubt":
+            return "What it may have done"
+        if self.request.kind == "elicitation":
+            return "What runs"
+        if self.request.status == "pending":
+            return "What will run"
+        if self.request.status not in ("approved", "edited") or self.tale is None:
+            return "What was asked for"
+        if self.tale.outcome is not None:
+            return "What ran" if self.tale.began_at is not None else "What was asked for"
+        return "What will run" if self.tale.began_at is None else "What runs"
+
+    @property
+    def first_yes(self) -> DecisionMade | None:
+        """Of a call in doubt: the approval with which it began."""
+        if self.request.kind != "in_doubt" or self.tale is None:
+            return None
+        number = call_of(self.request.id)[1]
+        said = [each for each in self.tale.decisions if each.verdict in ("approve", "edit") and each.request < number]
+        return said[0] if said else None
+
+    @property
+    def began_at(self) -> float | None:
+        return self.tale.began_at if self.tale is not None else None
 
     @property
     def written_otherwise(self) -> list[tuple[str, str]]:
@@ -101,6 +134,8 @@ class Card:
     @property
     def can_be_approved(self) -> bool:
         """Whether a mere yes says all that is asked: a form that wants values is answered."""
+        if self.request.kind == "in_doubt":  # a reflex would do it twice: a form asks first
+            return False
         return all(is_link(each) or not wanted_of(each).get("required") for each in self._asked())
 
     @property
@@ -116,20 +151,19 @@ class Card:
 
     @property
     def panels(self) -> list[tuple[str, str, str]]:
-        """What opens a form: the verb, its key, its word."""
-        allowed = [verb for verb in _KEYS if verb in self.words and (verb == "reject" or self.why_not is None)]
+        """What opens a form: the verb, its key, its word. «Run it again» has no key."""
+        allowed = [verb for verb in self.words if verb in _KEYS and (verb == "reject" or self.why_not is None)]
         if isinstance(self.request.arguments, str):
             allowed = [verb for verb in allowed if verb != "edit"]
-        return [(verb, _KEYS[verb], self.words[verb]) for verb in allowed]
+        keys = _KEYS | {"more": ""} if self.request.kind == "in_doubt" else _KEYS
+        return [(verb, keys[verb], self.words[verb]) for verb in allowed]
 
     @property
     def decision_detail(self) -> str:
-        """What was decided beyond the verdict: the message, the changed arguments, the answer."""
+        """What was decided beyond the verdict: the message, or the answer. Changed arguments have their table."""
         made = self.decision
         if made is None:
             return ""
-        if made.verdict == "edit":
-            return shortened(f"ran with {json_text(made.arguments, indent=None)}", 600)
         said = made.message if made.verdict == "reject" else made.output
         return shortened(f"the agent reads: {said}", 600) if said else ""
 
@@ -168,10 +202,16 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> Card:
     call, number = call_of(request.id)
     steps, left_out = lead_up(tale, call) if tale is not None else ([], 0)
     tool = tool_of(web, request.agent, request.tool)
+    schema = tool.params_json_schema if tool is not None else None
     no_yes = await why_not_decide(web, actor, request)
+    runs_with = await arguments_of(web, request)
     return Card(
         request=request,
-        table=argument_table(request.arguments, tool.params_json_schema if tool is not None else None),
+        table=argument_table(runs_with, schema),
+        asked_table=argument_table(request.arguments, schema) if request.status == "edited" else None,
+        lines=shown_lines(runs_with),
+        tale=find_call(tale, call) if tale is not None else None,
+        also_decides=await _also_decided(web, request),
         steps=steps,
         steps_left_out=left_out,
         tool=tool,
@@ -191,6 +231,16 @@ def tool_of(web: Web, agent: str, name: str) -> FunctionTool | None:
         return web.desk.tool_at(agent, name)
     except PlacetError:  # the code here knows the agent, and not the way that led to it
         return None
+
+
+async def _also_decided(web: Web, request: DeskRequest) -> tuple[int, int]:
+    """How many other calls that wait now «always» would decide: in this run, and, for all runs, in the others."""
+    if request.status != "pending" or request.kind != "approval":
+        return 0, 0
+    here = len(await would_decide(web, request))
+    page = await web.desk.requests(agent=request.agent, tool=request.tool, limit=MAX_COUNTED)
+    others = [each for each in page.rows if each.run_id != request.run_id and each.kind == "approval"]
+    return here, MAX_COUNTED if page.cursor else len(others)
 
 
 async def who_may(web: Web, actor: Actor, request: DeskRequest) -> str:
@@ -232,7 +282,8 @@ def find_call(tale: RunTale, call: str) -> CallTale | None:
 
 async def notice_of(web: Web, actor: Actor, done: DeskRequest, remarks: Sequence[str] = ()) -> Notice:
     """What has just become of a request, and what should be known about it; it can be undone from there, if at all."""
-    said = f"{STATUS_WORD[done.status]}: {done.tool}, {shortened(in_one_line(done.arguments), 70)}"
+    arguments = await arguments_of(web, done)
+    said = f"{STATUS_WORD[done.status]}: {done.tool}, {shortened(in_one_line(arguments), 70)}"
     return Notice(
         " ".join([f"{said}.", *remarks] if remarks else [said]),
         "bad" if done.status == "closed" or remarks else "good",

@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from placet.desk.desk import DeskRequest
-from placet.desk.pages.arguments import in_one_line
+from placet.desk.pages.arguments import in_a_cell, in_one_line
 from placet.desk.pages.asking import Form, filters_of_text, form_of
 from placet.desk.pages.cards import STATUS_WORD, Card, card_of, notice_of
 from placet.desk.pages.forms import Reading
-from placet.desk.pages.inbox import about, list_context, onto
+from placet.desk.pages.inbox import list_context, onto
 from placet.desk.pages.panels import (
     Panel,
     always_of,
@@ -27,8 +27,8 @@ from placet.desk.pages.panels import (
     read_edit,
     values_of,
 )
-from placet.desk.pages.rendering import Notice, is_partial, link, render, show
-from placet.desk.pages.words import counted, json_text, shortened
+from placet.desk.pages.rendering import Notice, about, is_partial, link, render, show
+from placet.desk.pages.words import counted, json_text
 from placet.desk.web.context import Web, actor_of, web_of
 from placet.desk.web.deciding import Word, decide, request_or_404, take_back, why_not_decide
 from placet.desk.web.problems import Problem
@@ -147,7 +147,7 @@ async def _card_again(request: Request, card: Card, form: Form, status: int, **m
     filters, cursor = filters_of_text(form.text("back")), form.text("cursor") or None
     if is_partial(request):
         context = {"card": card, "filters": filters, "cursor": cursor, "problem": None, **more}
-        return show(request, "_panel.html", context, status, onto("#panel", "innerHTML") | about(card))
+        return show(request, "_panel.html", context, status, onto("#panel", "innerHTML") | about(card.request.id))
     context = await list_context(request, filters, cursor, card.request.id)
     return show(request, "inbox.html", context | {"card": card} | more, status)
 
@@ -160,7 +160,7 @@ async def _refused(request: Request, card: Card, form: Form, problem: Problem) -
     filters, cursor = filters_of_text(form.text("back")), form.text("cursor") or None
     if is_partial(request):
         context = {"card": now_card, "filters": filters, "cursor": cursor, "problem": refusal}
-        headers = onto("#card-status", "outerHTML") | about(now_card)
+        headers = onto("#card-status", "outerHTML") | about(now_card.request.id)
         return show(request, "_status.html", context, problem.status, headers)
     context = await list_context(request, filters, cursor, card.request.id)
     return show(request, "inbox.html", context | {"card": now_card, "problem": refusal}, problem.status)
@@ -314,6 +314,10 @@ async def _why_left_out(web: Web, actor: Any, row: DeskRequest, digest: str) -> 
         return f"{STATUS_WORD[row.status].lower()} by {row.decided_by or 'somebody'} meanwhile"
     if row.digest != digest:
         return "it changed since it was on your screen"
+    if row.kind == "in_doubt":
+        return "nobody knows whether it happened: decide about it by itself"
+    if row.kind == "elicitation":
+        return "it asks for something: answer it by itself"
     return await why_not_decide(web, actor, row)
 
 
@@ -343,14 +347,10 @@ def _cells(request: DeskRequest, shown: list[str], rest: list[str]) -> list[str]
     given = request.arguments
     if isinstance(given, str) or not shown:
         text = given if isinstance(given, str) else "none"
-        return [shortened(text, 300), *("" for _ in shown[1:])]
-    cells = [_cell(given[name]) if name in given else "" for name in shown]
+        return [in_a_cell(text), *("" for _ in shown[1:])]
+    cells = [in_a_cell(given[name]) if name in given else "" for name in shown]
     more = {name: given[name] for name in rest if name in given}
-    return [*cells, *([_cell(more)] if rest else [])]
-
-
-def _cell(value: object) -> str:
-    return shortened(value if isinstance(value, str) else json_text(value, indent=None), 300)
+    return [*cells, *([in_a_cell(more)] if rest else [])]
 
 
 async def decide_together(request: Request) -> Response:

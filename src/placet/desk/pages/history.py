@@ -42,6 +42,18 @@ class CallTale:
     output: Json = None
     ended_at: float | None = None
     child: RunTale | None = None
+    edited: JsonObject | None = None
+    """What a reviewer made of the arguments, if somebody did."""
+
+    @property
+    def runs_with(self) -> str:
+        """The arguments that run, or ran: what the agent asked for, or what an edit made of it."""
+        return self.arguments if self.edited is None else encode(self.edited).decode()
+
+    @property
+    def began_at(self) -> float | None:
+        """When it last began; None while it has not."""
+        return next((each.begins for each in reversed(self.stretches) if each.sort == "run"), None)
 
     @property
     def waits(self) -> bool:
@@ -169,7 +181,9 @@ class Teller:
             case e.DecisionMade():
                 call.close(fact.at)
                 call.decisions.append(fact)
+                call.edited = fact.arguments if fact.verdict == "edit" else call.edited
             case e.DecisionRevoked():
+                call.edited = None
                 call.begin("wait", fact.at, f"revoked by {fact.by or 'somebody'}")
                 run.notes.append(NoteTale(fact.at, "revoked", f"{who(fact.by)}: {call.name}", self._line))
             case e.CallEnded():
@@ -275,6 +289,6 @@ def _steps_of(run: RunTale, until: str, depth: int) -> Iterator[Step]:
         for call in turn.calls.values():
             if call.id != until:
                 state = call.outcome or ("waits too" if call.waits else "not finished")
-                yield Step("call", call.name, output_text(call.output), depth, state, call.arguments)
+                yield Step("call", call.name, output_text(call.output), depth, state, call.runs_with)
         if until in turn.calls:
             return

@@ -13,12 +13,13 @@ from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import in_one_line, in_parts
 from placet.desk.pages.asking import STATUSES, Filters, filters_of
-from placet.desk.pages.cards import STATUS_WORD, Card, card_of, notice_of
+from placet.desk.pages.cards import MAX_COUNTED, STATUS_WORD, Card, card_of, notice_of
 from placet.desk.pages.panels import Panel, panel_of
-from placet.desk.pages.rendering import is_partial, link, show
-from placet.desk.pages.words import json_text
+from placet.desk.pages.rendering import about, is_partial, link, show
+from placet.desk.pages.unfolding import arguments_of
 from placet.desk.web.context import Web, actor_of, web_of
 from placet.desk.web.deciding import request_or_404
+from placet.facts.codec import JsonObject
 
 PAGE = 50
 STATUS_OPTIONS = [*((name, STATUS_WORD[name].lower()) for name in STATUSES), ("all", "all")]
@@ -41,12 +42,18 @@ class ListRow:
     created_at: float
     expires_at: float | None
     decided_by: str | None
+    grant: str | None
+    """The standing decision that decided: nobody looked at this call."""
+    asked_for: str
+    """What the agent asked for, where an edit made something else of it."""
     can_pick: bool
     is_new: bool
 
 
-def list_row(request: DeskRequest, actor: Actor, now: float) -> ListRow:
-    can_pick = request.status == "pending" and actor.may_decide(request.agent, request.tool)
+def list_row(request: DeskRequest, actor: Actor, now: float, runs_with: JsonObject | str) -> ListRow:
+    """A call in doubt, and one that asks for something, is decided by itself."""
+    may = actor.may_decide(request.agent, request.tool)
+    can_pick = request.status == "pending" and request.kind == "approval" and may
     return ListRow(
         id=request.id,
         digest=request.digest,
@@ -54,11 +61,13 @@ def list_row(request: DeskRequest, actor: Actor, now: float) -> ListRow:
         agent=request.agent,
         kind=request.kind,
         status=request.status,
-        summary=in_one_line(request.arguments),
-        parts=in_parts(request.arguments),
+        summary=in_one_line(runs_with),
+        parts=in_parts(runs_with),
         created_at=request.created_at,
         expires_at=request.expires_at,
         decided_by=request.decided_by,
+        grant=request.grant,
+        asked_for=in_one_line(request.arguments) if request.status == "edited" else "",
         can_pick=can_pick,
         is_new=now - request.created_at < NEW,
     )
@@ -90,9 +99,11 @@ async def list_context(request: Request, filters: Filters, cursor: str | None, o
         "filters": filters,
         "cursor": cursor,
         "next_cursor": following,
-        "requests": [list_row(each, actor, now) for each in found],
+        "requests": [list_row(each, actor, now, await arguments_of(web, each)) for each in found],
         "rows": found,
         "open_id": open_id,
+        "others": await _others(web, filters, cursor) if not found else 0,
+        "max_counted": MAX_COUNTED,
         "agents": sorted(known),
         "tools": sorted(tools),
         "statuses": STATUS_OPTIONS,
@@ -103,6 +114,13 @@ async def list_context(request: Request, filters: Filters, cursor: str | None, o
         "outcomes": None,
         "is_fresh": False,
     }
+
+
+async def _others(web: Web, filters: Filters, cursor: str | None) -> int:
+    """How many requests wait that an empty list does not show."""
+    if not filters.is_set and cursor is None:
+        return 0
+    return len((await web.desk.requests(limit=MAX_COUNTED)).rows)
 
 
 async def inbox(request: Request) -> Response:
@@ -144,7 +162,7 @@ async def inbox_card(request: Request) -> Response:
         return RedirectResponse(link("/inbox", dict(request.query_params)), 303)
     web, actor, given = web_of(request), actor_of(request), request.query_params
     context = await card_context(web, actor, given.get("open", ""), "", False)
-    return show(request, "_card.html", context | _place(given), headers=about(context["card"]))
+    return show(request, "_card.html", context | _place(given), headers=about(context["card"].request.id))
 
 
 async def inbox_panel(request: Request) -> Response:
@@ -155,20 +173,15 @@ async def inbox_panel(request: Request) -> Response:
         web, actor, given.get("open", ""), given.get("do", ""), given.get("as") == "json"
     ) | _place(given)
     if context["panel"] is None:
-        headers = onto("#card-status", "outerHTML") | about(context["card"])
+        headers = onto("#card-status", "outerHTML") | about(context["card"].request.id)
         return show(request, "_status.html", context, headers=headers)
-    return show(request, "_panel.html", context, headers=about(context["card"]))
+    return show(request, "_panel.html", context, headers=about(context["card"].request.id))
 
 
 async def inbox_status(request: Request) -> Response:
     web, actor, given = web_of(request), actor_of(request), request.query_params
     context = await card_context(web, actor, given.get("open", ""), "", False)
-    return show(request, "_status.html", context | _place(given), headers=about(context["card"]))
-
-
-def about(card: Card) -> dict[str, str]:
-    """Says which request an answer is about: a page that shows another one by then drops it."""
-    return {"Placet-Request": card.request.id}
+    return show(request, "_status.html", context | _place(given), headers=about(context["card"].request.id))
 
 
 def _place(given: Any) -> dict[str, Any]:
@@ -178,11 +191,3 @@ def _place(given: Any) -> dict[str, Any]:
 def onto(target: str, swap: str) -> dict[str, str]:
     """Headers that put an answer elsewhere than where it was asked for."""
     return {"HX-Retarget": target, "HX-Reswap": swap}
-
-
-async def whole_arguments(request: Request) -> Response:
-    """The arguments without any limit, on a page of their own."""
-    actor_of(request)
-    row = await request_or_404(web_of(request), request.query_params.get("open", ""))
-    whole = row.arguments if isinstance(row.arguments, str) else json_text(row.arguments)
-    return show(request, "arguments.html", {"page": "inbox", "request_row": row, "whole": whole})

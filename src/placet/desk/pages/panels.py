@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from placet.core.json_schema import problems as schema_problems
 from placet.desk.pages.asking import Form
-from placet.desk.pages.cards import Card
+from placet.desk.pages.cards import MAX_COUNTED, Card
 from placet.desk.pages.forms import Field, FormBuilder, FormReader, Reading, problems_by_place
-from placet.desk.pages.words import json_text, shortened
+from placet.desk.pages.words import counted, json_text, shortened
 from placet.desk.web.deciding import Always, moment
 from placet.facts.codec import JsonObject, parse_arguments
 
@@ -99,11 +99,29 @@ def scope_sentences(card: Card, verb: str) -> list[tuple[str, str]]:
     """The scope of «always», spelled out."""
     tool, agent = card.request.tool, card.request.agent
     done = "rejected" if verb == "reject" else "approved"
+    here, elsewhere = card.also_decides
+    always = f"{tool} by {agent} is {done} without asking."
     return [
         ("", f"Only this call. Every other call of {tool} is asked about."),
-        ("run", f"In this run, every further call of {tool} by {agent} is {done} without asking."),
-        ("agent", f"In this run and in all later runs, every call of {tool} by {agent} is {done} without asking."),
+        (
+            "run",
+            f"In this run, every further call of {always}{_also(here, 0, done)}",
+        ),
+        (
+            "agent",
+            f"In this run and in all later runs, every call of {always}{_also(here, elsewhere, done)}",
+        ),
     ]
+
+
+def _also(here: int, elsewhere: int, done: str) -> str:
+    """What waits already and would be decided too, unseen."""
+    if not here + elsewhere:
+        return ""
+    many = f"{MAX_COUNTED} or more calls" if elsewhere >= MAX_COUNTED else counted(here + elsewhere, "other call")
+    where = f" ({elsewhere} in other runs)" if 0 < elsewhere < MAX_COUNTED else ""
+    waits = "waits" if here + elsewhere == 1 else "wait"
+    return f" {many} that {waits} now{where} would be {done} with it, unless you narrow it."
 
 
 def _pinnable(card: Card) -> list[tuple[str, str]]:

@@ -125,6 +125,11 @@ def show(
     return HTMLResponse(render(request, template, context), status, headers)
 
 
+def about(request_id: str) -> dict[str, str]:
+    """Says which request an answer is about: a page that shows another one by then drops it."""
+    return {"Placet-Request": request_id}
+
+
 def is_partial(request: Request) -> bool:
     """Whether a script of ours asks for a part of a page."""
     return request.headers.get("hx-request") == "true"

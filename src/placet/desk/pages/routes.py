@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from placet.desk.pages import audit, decisions, inbox, people, runs, signing
+from placet.desk.pages import audit, decisions, inbox, people, runs, signing, unfolding
 from placet.desk.pages.rendering import STATIC, Notice, is_partial, render, show
 from placet.desk.web.problems import Problem
 
@@ -45,7 +45,10 @@ def page_routes() -> list[BaseRoute]:
         get("/inbox/card", inbox.inbox_card),
         get("/inbox/panel", inbox.inbox_panel),
         get("/inbox/status", inbox.inbox_status),
-        get("/inbox/arguments", inbox.whole_arguments),
+        get("/inbox/arguments", unfolding.whole_arguments),
+        get("/inbox/arguments.json", unfolding.arguments_json),
+        get("/inbox/part", unfolding.value_part),
+        get("/inbox/lines", unfolding.more_lines),
         post("/inbox/decide", decisions.decide_one),
         post("/inbox/revoke", decisions.revoke),
         post("/inbox/together", decisions.review_together),

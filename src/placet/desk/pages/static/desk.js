@@ -36,12 +36,18 @@
     for (const each of all('time[data-since]')) say(each, age(now() - Number(each.dataset.since)));
   }
 
+  // Every time is the reader's own, and names its zone: in the text, in the hint, above a column of clock times.
+  const DAY = { day: 'numeric', month: 'short', year: 'numeric' };
+  const CLOCK = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' };
+  const moment = new Intl.DateTimeFormat(undefined, { ...DAY, ...CLOCK, timeZoneName: 'short' });
+  const clock = new Intl.DateTimeFormat(undefined, CLOCK);
+  const zone = () => moment.formatToParts(new Date()).find((each) => each.type === 'timeZoneName').value;
+
   function localTimes(from) {
-    for (const each of all('time[data-at]', from)) {
-      say(each, new Date(Number(each.dataset.at) * 1000).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' }));
-      delete each.dataset.at;
-    }
-    for (const each of all('time[title]', from)) each.title = new Date(each.dateTime).toLocaleString();
+    for (const each of all('time[data-at]', from)) say(each, moment.format(new Date(each.dateTime)));
+    for (const each of all('time[data-clock]', from)) say(each, clock.format(new Date(each.dateTime)));
+    for (const each of all('[data-zone]', from)) say(each, zone());
+    for (const each of all('time[title]', from)) each.title = moment.format(new Date(each.dateTime));
   }
 
   // -- messages ---------------------------------------------------------------------------------------------------
@@ -51,7 +57,13 @@
     made.className = `toast is-${look || 'good'}`;
     made.textContent = text;
     $('#toasts').append(made);
-    fade(made);
+    showNewest();
+  }
+
+  // One message of a kind at a time: the newest. They never pile up over what is to be read.
+  function showNewest() {
+    for (const look of ['good', 'bad']) for (const each of all(`.toast.is-${look}`).slice(0, -1)) each.remove();
+    for (const each of all('.toast')) fade(each);
   }
 
   function fade(element) {
@@ -182,13 +194,14 @@
 
   function noteQuestion(ctx) {
     const place = placeOf(ctx.target);
+    if (!place) return; // a value that unfolds goes with its card
     asked[place] = (asked[place] || 0) + 1;
     ctx.placet = { place, turn: asked[place], openId: openId() };
   }
 
   function placeOf(target) {
     const element = typeof target === 'string' ? $(target) : target;
-    return element && element.id ? `#${element.id}` : String(target);
+    return element && element.id ? `#${element.id}` : '';
   }
 
   function isForAnother(ctx) {
@@ -368,7 +381,7 @@
     if (!target) return;
     if (target.matches('[data-help]')) $('#help').showModal();
     else if (target.matches('[data-dismiss]')) target.closest('.toast').remove();
-    else if (target.matches('[data-copy]')) copy($(target.dataset.copy));
+    else if (target.matches('[data-copy]')) copy(target.dataset.copy);
     else if (target.matches('[data-close-panel]')) { event.preventDefault(); closePanel(); }
     else if (target.matches('[data-pick-none]')) { for (const each of picks()) each.checked = false; showPicked(); }
     else if (target.matches('[data-pick-alike]')) {
@@ -377,9 +390,16 @@
     }
   });
 
-  async function copy(element) {
-    if (!element) return;
-    try { await navigator.clipboard.writeText(element.textContent); toast('Copied.'); } catch { toast('The browser does not allow copying here.', 'bad'); }
+  // The page may show a part: what is copied is all of it, as the desk has it, or nothing.
+  async function copy(address) {
+    const about = openId();
+    let text;
+    try {
+      const answer = await fetch(address, { headers: { Accept: 'text/plain' } });
+      if (!answer.ok || answer.headers.get('Placet-Request') !== about) throw new Error('another answer');
+      text = await answer.text();
+    } catch { toast('Not copied: the desk did not give the arguments.', 'bad'); return; }
+    try { await navigator.clipboard.writeText(text); toast(`Copied: all arguments, ${text.length.toLocaleString('en')} characters.`); } catch { toast('Not copied: the browser does not allow it here.', 'bad'); }
   }
 
   // Whoever writes a value means it: «give a value» is on then, and «nothing» is off.
@@ -427,7 +447,15 @@
     if (event.detail.ctx.response.status === 401) { event.preventDefault(); location.reload(); }
   });
 
-  document.addEventListener('htmx:error', () => toast('The desk cannot be reached. Nothing was sent; try again.', 'bad'));
+  // An answer that is lost says nothing about the question: a decision may have arrived. The desk is asked what is so.
+  document.addEventListener('htmx:error', (event) => {
+    const ctx = event.detail.ctx;
+    const wasSent = ctx && ctx.request && ctx.request.method === 'POST';
+    if (!wasSent) { toast('The desk cannot be reached. Try again.', 'bad'); return; }
+    toast('No answer came. Your decision may have arrived: the page asks the desk, and shows it here once it knows.', 'bad');
+    later('status', 1000, 1000, refreshStatus);
+    later('list', 1000, 1000, refreshList);
+  });
 
   document.addEventListener('htmx:after:request', (event) => {
     const ctx = event.detail.ctx;
@@ -458,7 +486,7 @@
     tick();
     markOpen();
     showPicked();
-    for (const each of all('.toast')) fade(each);
+    showNewest();
     forgetUndo();
     tellBar($('.timeline a:hover') || $('.timeline a:focus')); // what it tells may have changed
     if (target && target.id === 'panel' && scrolledTo) { // its first field takes the focus: the arguments stay in sight
@@ -491,7 +519,7 @@
   markOpen();
   showPicked();
   waitBeforeDeciding();
-  for (const each of all('.toast')) fade(each);
+  showNewest();
   setInterval(tick, 1000);
   listen();
 })();
