@@ -431,6 +431,11 @@ class StoreNumbers(msgspec.Struct, frozen=True, kw_only=True):
     oldest_request: OldestRequest | None
     """The one that has waited longest."""
 
+    @property
+    def due_seconds(self) -> float:
+        """How long the first run that has something to do has waited for a driver."""
+        return max(0.0, self.at - self.oldest_due) if self.oldest_due is not None else 0.0
+
 
 class DeskStore(Store, RecordStore, Protocol):
     """A store that many processes share: what a desk and an engine need beyond driving one run."""

@@ -71,14 +71,14 @@ async def test_figures_are_what_prometheus_reads(server: RunningDesk) -> None:
     lines = answer.text.splitlines()
 
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert 'placet_runs{status="waiting"} 1' in lines
-    assert "placet_pending_requests 1" in lines
-    assert 'placet_decisions_total{verdict="approve",outcome="taken"} 1' in lines
-    assert 'placet_decisions_total{verdict="reject",outcome="refused"} 1' in lines
+    assert "placet_runs_waiting 1.0" in lines
+    assert "placet_requests_pending 1.0" in lines
+    assert 'placet_decisions_total{outcome="taken",verdict="approve"} 1.0' in lines
+    assert 'placet_decisions_total{outcome="refused",verdict="reject"} 1.0' in lines
     assert any(line.startswith('placet_http_requests_total{method="POST",route="/v1/approvals/') for line in lines)
     sample = re.compile(r'^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.e+-]+$')
     assert [line for line in lines if not line.startswith("# ") and not sample.match(line)] == []
-    assert float(next(line.split()[1] for line in lines if line.startswith("placet_oldest_pending_seconds "))) >= 0
+    assert float(next(line.split()[1] for line in lines if line.startswith("placet_requests_oldest_seconds "))) >= 0
 
 
 async def test_the_description_names_every_route_and_nothing_else(server: RunningDesk) -> None:

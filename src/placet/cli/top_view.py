@@ -29,7 +29,7 @@ def _runs(terminal: Terminal, numbers: FleetNumbers) -> list[str]:
     store = numbers.store
     cells: list[tuple[str, int, Style | None]] = [
         ("driven", store.driven, "green"),
-        ("due", store.due, "yellow" if numbers.due_seconds > 5 else None),
+        ("due", store.due, "yellow" if numbers.store.due_seconds > 5 else None),
         ("waiting for people", store.waiting, None),
         ("stopped", store.stopped, "red" if store.stopped else None),
         ("parked", store.parked, "red" if store.parked else None),
@@ -48,7 +48,7 @@ def _flow(terminal: Terminal, numbers: FleetNumbers, rates: Sequence[float]) -> 
         line += f"   {terminal.paint(f'{rates[-1]:.1f}', 'bold')} drives/s  {_chart(terminal, rates)}"
     behind = f"  {numbers.rings:,} rings not heard yet"
     if numbers.store.due:
-        behind += f"; the first run that is due has waited {duration(numbers.due_seconds)}"
+        behind += f"; the first run that is due has waited {duration(numbers.store.due_seconds)}"
     return [_heading(terminal, "throughput"), line, behind]
 
 

@@ -35,12 +35,6 @@ class FleetNumbers(msgspec.Struct, frozen=True, kw_only=True):
     rings: int
     """Rings that no worker has heard yet."""
 
-    @property
-    def due_seconds(self) -> float:
-        """How long the first run that has something to do has waited for a worker."""
-        since = self.store.oldest_due
-        return max(0.0, self.store.at - since) if since is not None else 0.0
-
 
 async def fleet_numbers(store: DeskStore) -> FleetNumbers:
     """Of any store; one without workers of its own has none to show."""

@@ -1,4 +1,5 @@
-"""The numbers of a fleet for Prometheus: as text, and over a small HTTP server of a worker's own."""
+"""The figures of a fleet for Prometheus, over a small HTTP server of a worker's own: it runs on the event loop of the
+worker, where the store is asked, and needs no web framework."""
 
 from __future__ import annotations
 
@@ -7,70 +8,43 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
 from placet.facts.errors import StoreError
 from placet.fleet.figures import FleetNumbers
+from placet.service.metrics import CONTENT_TYPE, gauge, metrics_page, store_families
 
 logger = logging.getLogger("placet.fleet")
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LONGEST_REQUEST = 8192
 PATIENCE = 10.0
-"""Seconds that whoever asks gets to say what they want."""
+"""Seconds that a client gets to say what it wants."""
 
 
 def metrics_text(numbers: FleetNumbers) -> str:
-    """In the text format that Prometheus reads."""
-    return "".join(_lines(numbers))
+    return metrics_page([*store_families(numbers.store), *_fleet_families(numbers)])
 
 
-def _lines(numbers: FleetNumbers) -> Iterator[str]:
-    store = numbers.store
-    yield from _gauge("placet_runs_driven", "Runs that somebody drives.", store.driven)
-    yield from _gauge("placet_runs_due", "Runs with something to do that nobody drives yet.", store.due)
-    yield from _gauge("placet_runs_due_seconds", "How long the first of them has waited.", numbers.due_seconds)
-    yield from _gauge("placet_runs_waiting", "Runs that wait for people.", store.waiting)
-    yield from _gauge("placet_runs_running", "Runs that have not ended and do not wait for people.", store.running)
-    yield from _gauge("placet_runs_stopped", "Of these, those that an error stopped.", store.stopped)
-    yield from _gauge("placet_runs_parked", "Runs that took too many drivers down.", store.parked)
-    yield from _gauge("placet_runs_ended_last_minute", "Runs that ended in the last minute.", store.ended_last_minute)
-    yield from _gauge("placet_requests_pending", "Questions that wait for people.", store.pending)
-    oldest = store.oldest_request.seconds if store.oldest_request is not None else 0.0
-    yield from _gauge("placet_requests_oldest_seconds", "How long the oldest of them has waited.", oldest)
-    yield from _gauge("placet_rings_waiting", "Rings that no worker has heard yet.", numbers.rings)
-    yield from _workers(numbers)
-
-
-def _workers(numbers: FleetNumbers) -> Iterator[str]:
-    yield from _head("placet_workers", "Workers by state.", "gauge")
+def _fleet_families(numbers: FleetNumbers) -> Iterator[Metric]:
+    yield gauge("placet_rings_waiting", "Rings that no worker has heard yet.", numbers.rings)
+    states = GaugeMetricFamily("placet_workers", "Workers by state.", labels=["state"])
     for state in ("working", "stopping", "lost"):
-        yield _sample("placet_workers", sum(each.state == state for each in numbers.workers), state=state)
-    for name, text, kind, of in (
-        ("placet_worker_driving", "Runs that a worker drives.", "gauge", "driving"),
-        ("placet_worker_capacity", "Runs that a worker can drive at once.", "gauge", "capacity"),
-        ("placet_worker_driven_total", "Drives that a worker has ended.", "counter", "driven"),
-        ("placet_worker_silent_seconds", "Seconds since a worker's last sign of life.", "gauge", "seconds"),
-    ):
-        yield from _head(name, text, kind)
-        for each in numbers.workers:
-            yield _sample(name, getattr(each, of), worker=each.name, id=str(each.id))
-
-
-def _gauge(name: str, text: str, value: float) -> Iterator[str]:
-    yield from _head(name, text, "gauge")
-    yield _sample(name, value)
-
-
-def _head(name: str, text: str, kind: str) -> Iterator[str]:
-    yield f"# HELP {name} {text}\n# TYPE {name} {kind}\n"
-
-
-def _sample(name: str, value: float, **labels: str) -> str:
-    inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    return f"{name}{{{inside}}} {value!r}\n" if inside else f"{name} {value!r}\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+        states.add_metric([state], sum(each.state == state for each in numbers.workers))
+    yield states
+    labels = ["worker", "id"]
+    driving = GaugeMetricFamily("placet_worker_driving", "Runs that a worker drives.", labels=labels)
+    capacity = GaugeMetricFamily("placet_worker_capacity", "Runs that a worker can drive at once.", labels=labels)
+    driven = CounterMetricFamily("placet_worker_driven", "Drives that a worker has ended.", labels=labels)
+    silent = GaugeMetricFamily(
+        "placet_worker_silent_seconds", "Seconds since a worker's last sign of life.", labels=labels
+    )
+    for each in numbers.workers:
+        who = [each.name, str(each.id)]
+        driving.add_metric(who, each.driving)
+        capacity.add_metric(who, each.capacity)
+        driven.add_metric(who, each.driven)
+        silent.add_metric(who, each.seconds)
+    yield from (driving, capacity, driven, silent)
 
 
 # -- over HTTP --------------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from placet.declare.agent import Agent
 from placet.desk.api.operations import Ask, Operation
 from placet.desk.api.shapes import AgentList, AgentShape, EventFilter, Health, Nothing, Readiness, ToolShape
 from placet.desk.web.guards import authenticate
-from placet.desk.web.metrics import MEDIA_TYPE
 from placet.desk.web.problems import Problem
 from placet.facts.errors import PlacetError
+from placet.service.metrics import CONTENT_TYPE
 
 READY_SECONDS = 5.0
 EVENT_STREAM = "text/event-stream"
@@ -105,7 +105,7 @@ async def metrics(ask: Ask[Nothing, Nothing]) -> Response:
     web.meter.dropped_listeners = web.feed.dropped
     numbers, health = await web.desk.store.numbers(), await web.desk.health()
     text = web.meter.text(numbers, health, listeners=web.feed.listeners)
-    return Response(text, 200, media_type=MEDIA_TYPE)
+    return Response(text, 200, media_type=CONTENT_TYPE)
 
 
 OPERATIONS = (
@@ -136,5 +136,7 @@ OPERATIONS = (
         answer=Readiness,
         problems=(503,),
     ),
-    Operation("GET", "/metrics", metrics, "Figures for Prometheus", "around", media_type=MEDIA_TYPE.partition(";")[0]),
+    Operation(
+        "GET", "/metrics", metrics, "Figures for Prometheus", "around", media_type=CONTENT_TYPE.partition(";")[0]
+    ),
 )
