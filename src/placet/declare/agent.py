@@ -47,7 +47,7 @@ from placet.facts.checks import (
     optional,
     sequence_of,
 )
-from placet.facts.codec import Json, JsonObject
+from placet.facts.codec import Json, JsonObject, plain_str
 from placet.facts.errors import UserError
 from placet.facts.model_settings import ModelSettings
 from placet.ports import Model, Toolset
@@ -295,7 +295,7 @@ class Agent(Generic[T]):
     @property
     def address(self) -> str:
         """Where this agent is found when a run begins with it: its key or name, with the signs of the path escaped."""
-        return (self.key or self.name).replace("%", "%25").replace("/", "%2F").replace(">", "%3E")
+        return plain_str(self.key or self.name).replace("%", "%25").replace("/", "%2F").replace(">", "%3E")
 
     @property
     def all_handoffs(self) -> list[Handoff]:

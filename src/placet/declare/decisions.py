@@ -17,7 +17,7 @@ from placet.core.deciding import find_by_id, find_by_look, refuse_if_late
 from placet.core.elicitation import check_agreement, checked_answers
 from placet.core.gate import digest_of, is_first_version
 from placet.core.plan import APPROVAL_REQUEST, HOSTED_MCP, hosted_identity
-from placet.facts.codec import Json, JsonObject, NotPlain, canonical, encode, plain, writable
+from placet.facts.codec import Json, JsonObject, NotPlain, canonical, encode, plain, plain_str, writable
 from placet.facts.errors import StaleApproval, UserError
 from placet.facts.events import DecisionMade, GrantMade, Verdict
 from placet.facts.ids import mint, path_of, split_call_id
@@ -84,6 +84,13 @@ def _check_word(word: Word) -> None:
             raise UserError(f"A decision's {name} must be valid Unicode: it holds half of a surrogate pair.")
 
 
+def _plain_word(word: Word) -> Word:
+    """The same in plain texts, whatever kind of text was given."""
+    given = {"by": word.by, "reason": word.reason, "message": word.message}
+    odd = {name: plain_str(text) for name, text in given.items() if text is not None and type(text) is not str}
+    return msgspec.structs.replace(word, **odd) if odd else word
+
+
 def stage_word(
     ledger: Ledger, run_ids: Sequence[str], item: ItemOrId, word: Word, clock: Clock, *, by_hand: bool = False
 ) -> None:
@@ -100,6 +107,7 @@ def facts_of_word(
 ) -> tuple[DecisionMade, list[GrantMade]]:
     """What somebody said about a call, as facts. `standing`: the grants that a new one is to come after."""
     _check_word(word)
+    word = _plain_word(word)
     refuse_if_hosted(entry, word.verdict)
     if isinstance(entry, Asking):
         word = _as_answer(entry, word)

@@ -12,7 +12,7 @@ from placet.declare.context import ToolContext
 from placet.declare.output_schema import OutputSchema
 from placet.declare.tool import default_tool_error_function, text_of_error
 from placet.declare.tool_outputs import content_of
-from placet.facts.codec import Json, encode, writable
+from placet.facts.codec import Json, encode, plain_str, writable
 from placet.facts.errors import PlacetError, ToolError, ToolOutputError
 from placet.runtime.frame import Job, awaited
 
@@ -59,13 +59,14 @@ def as_answer(value: Json) -> Json:
 
 def _converted(value: object) -> tuple[Json, int]:
     if isinstance(value, str):
-        return value, len(value) if value.isascii() else len(value.encode())
+        text = plain_str(value)
+        return text, len(text) if text.isascii() else len(text.encode())
     content = content_of(value)
     if content is not None:
         return content, len(encode(content))
     found = _jsonable(value)
-    text = encode(found)
-    return (found if _is_content(found) else text.decode()), len(text)
+    data = encode(found)
+    return (found if _is_content(found) else data.decode()), len(data)
 
 
 def _jsonable(value: object) -> Json:

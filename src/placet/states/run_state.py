@@ -32,7 +32,7 @@ from placet.declare.decisions import (
 )
 from placet.declare.run_config import DEFAULT_MAX_TURNS
 from placet.declare.tool_values import InvalidArguments
-from placet.facts.codec import JsonObject, NotPlain, plain_item, writable
+from placet.facts.codec import JsonObject, NotPlain, plain_item, plain_str, writable
 from placet.facts.errors import RunFinished, UserError
 from placet.facts.events import DecisionMade, Delivery, GrantMade, InputAdded, RunStarted
 from placet.facts.ids import call_id, mint, path_of, request_id
@@ -354,9 +354,10 @@ def as_input(given: str | Sequence[object]) -> str | list[JsonObject]:
             raise UserError(
                 "This is the text of a state: load it with `await RunState.from_string(agent, text)` first."
             )
-        if writable(given) != given:
+        text = plain_str(given)
+        if writable(text) != text:
             raise UserError("The input is not valid Unicode: it holds half of a surrogate pair.")
-        return given
+        return text
     try:
         return [plain_item(item, f"input[{index}]") for index, item in enumerate(given)]
     except (NotPlain, TypeError) as error:
