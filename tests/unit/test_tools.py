@@ -414,8 +414,8 @@ class Size(enum.Enum):
         (Size.BIG, '"big"'),
         ([{"type": "input_text", "text": "x"}], [{"type": "input_text", "text": "x"}]),
         (
-            [{"type": "input_image", "image_url": "u"}, {"type": "input_text", "text": "ü"}],
-            [{"type": "input_image", "image_url": "u"}, {"type": "input_text", "text": "ü"}],
+            [{"type": "input_image", "image_url": "https://u"}, {"type": "input_text", "text": "ü"}],
+            [{"type": "input_image", "image_url": "https://u"}, {"type": "input_text", "text": "ü"}],
         ),
         ([{"type": "other"}], '[{"type":"other"}]'),
     ],

@@ -86,9 +86,12 @@ def _check_word(word: Word) -> None:
 
 def _plain_word(word: Word) -> Word:
     """The same in plain texts, whatever kind of text was given."""
+    if {type(word.by), type(word.reason), type(word.message)} <= {str, type(None)}:
+        return word
     given = {"by": word.by, "reason": word.reason, "message": word.message}
-    odd = {name: plain_str(text) for name, text in given.items() if text is not None and type(text) is not str}
-    return msgspec.structs.replace(word, **odd) if odd else word
+    return msgspec.structs.replace(
+        word, **{name: None if text is None else plain_str(text) for name, text in given.items()}
+    )
 
 
 def stage_word(

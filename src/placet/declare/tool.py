@@ -343,7 +343,7 @@ def function_tool(
             approval_valid_for=approval_valid_for,
             tool_input_guardrails=tool_input_guardrails,
             tool_output_guardrails=tool_output_guardrails,
-            validate_arguments=schema.validated,
+            validate_arguments=schema.validate,
         )
 
     return make if function is None else make(function)

@@ -1,4 +1,8 @@
-"""What a tool may return for the model to see rather than read: texts, images and files, as objects or as dicts."""
+"""What a tool may return for the model to see rather than read: texts, images and files, as objects or as dicts.
+
+Only what is declared as content is content. Data that merely looks alike stays data: a provider would refuse it at
+every request, after the effect.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,8 @@ class ToolOutputImage:
     def __post_init__(self) -> None:
         if self.image_url is None and self.file_id is None:
             raise UserError("ToolOutputImage needs an image_url or a file_id.")
+        if self.image_url is not None and not _is_address(self.image_url):
+            raise UserError("ToolOutputImage: an image_url begins with https://, http:// or data:.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,4 +93,29 @@ def _part(value: object) -> JsonObject | None:
     is_part = given.keys() <= known and any(name in given for name in needed)
     if not is_part or not all(isinstance(each, str) for each in given.values()):
         return None
+    if not _is_address(given.get("image_url", "data:")):
+        return None
     return {"type": sent_as, **given}
+
+
+def _is_address(text: object) -> bool:
+    return isinstance(text, str) and text.startswith(("https://", "http://", "data:"))
+
+
+def is_content(value: Json) -> bool:
+    """Whether this is a list of parts in the shape of the Responses API, each with all that its kind needs and nothing
+    that it does not know."""
+    return isinstance(value, list) and bool(value) and all(map(_is_sent_part, value))
+
+
+_EXTRA = {"cache_control", "citations", "detail", "title", "context"}
+"""What a provider may be told of a part beside its content."""
+
+
+def _is_sent_part(part: Json) -> bool:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(part, dict) or not isinstance(kind, str) or not kind.startswith("input_"):
+        return False
+    rest = {name: each for name, each in part.items() if name not in _EXTRA}
+    is_detail = part.get("detail") in (None, "low", "high", "auto", "original")
+    return is_detail and _part({**rest, "type": kind.removeprefix("input_")}) is not None

@@ -49,9 +49,10 @@ class FunctionSchema:
         args, kwargs = self._call_form.validated(arguments).bound
         return args, kwargs
 
-    def validated(self, arguments: Mapping[str, object]) -> Validated:
-        """The values as JSON, and as `bind` gives them. Raises `InvalidArguments`."""
-        return self._call_form.validated(arguments)
+    @property
+    def validate(self) -> Callable[[JsonObject], Validated]:
+        """Gives the values as JSON, and as `bind` gives them. Raises `InvalidArguments`."""
+        return self._call_form.validated
 
 
 def function_schema(

@@ -11,7 +11,7 @@ import msgspec
 from placet.declare.context import ToolContext
 from placet.declare.output_schema import OutputSchema
 from placet.declare.tool import default_tool_error_function, text_of_error
-from placet.declare.tool_outputs import content_of
+from placet.declare.tool_outputs import content_of, is_content
 from placet.facts.codec import Json, encode, plain_str, writable
 from placet.facts.errors import PlacetError, ToolError, ToolOutputError
 from placet.runtime.frame import Job, awaited
@@ -54,34 +54,25 @@ async def failure_text(job: Job, ctx: ToolContext[Any], error: Exception) -> tup
 
 def as_answer(value: Json) -> Json:
     """What a person answered in a tool's place. No provider takes a list that is no content: it gets its text."""
-    return value if not isinstance(value, list) or _is_content(value) else encode(value).decode()
+    return value if not isinstance(value, list) or is_content(value) else encode(value).decode()
 
 
 def _converted(value: object) -> tuple[Json, int]:
     if isinstance(value, str):
-        text = plain_str(value)
+        text = value if type(value) is str else plain_str(value)
         return text, len(text) if text.isascii() else len(text.encode())
     content = content_of(value)
     if content is not None:
         return content, len(encode(content))
     found = _jsonable(value)
     data = encode(found)
-    return (found if _is_content(found) else data.decode()), len(data)
+    return (found if is_content(found) else data.decode()), len(data)
 
 
 def _jsonable(value: object) -> Json:
     import pydantic_core
 
     return pydantic_core.to_jsonable_python(value)
-
-
-def _is_content(value: object) -> bool:
-    """Whether this is a list of content parts (text, images, files) that models read as such."""
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(part, Mapping) and str(part.get("type", "")).startswith("input_") for part in value)
-    )
 
 
 def parse_final(output_type: type[Any] | OutputSchema | None, text: str) -> tuple[Any, str | None]:

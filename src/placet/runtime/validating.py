@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from placet.core.state import Call
 from placet.declare.tool import Tool
 from placet.declare.tool_values import Validated
-from placet.facts.codec import same_value, size_of
+from placet.facts.codec import parse_arguments, same_value
 from placet.facts.events import ArgumentsValidated
 from placet.runtime.frame import Frame, Job
 
@@ -19,7 +19,7 @@ def validate_calls(frame: Frame, calls: Sequence[Call], tools: Sequence[Tool | N
     invalid = _NONE
     limit = frame.config.limits.argument
     for call, tool in zip(calls, tools, strict=True):
-        if tool is not None and call.server is None and size_of(call.arguments) <= limit:
+        if tool is not None and call.server is None and len(call.arguments) <= limit:
             problem = settle_values(frame, call, tool)
             if problem is not None:
                 invalid = {**invalid, call.id: problem}
@@ -29,7 +29,7 @@ def validate_calls(frame: Frame, calls: Sequence[Call], tools: Sequence[Tool | N
 def settle_values(frame: Frame, call: Call, tool: Tool) -> Exception | None:
     """Store what validation makes of a call's arguments, where that is something else; what is wrong with them, if they
     do not fit. Arguments that are not one JSON object are left to whoever judges them."""
-    arguments = call.values if call.values is not None else call.effective
+    arguments = call.values if call.values is not None else parse_arguments(call.arguments)
     if arguments is None:
         return None
     try:
