@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import statistics
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 
 from bench import work as w
@@ -18,6 +19,8 @@ CLIENTS = 32
 PAGES = 50
 """Of which the fastest counts: what disturbs a page makes it slower, never faster."""
 PATIENCE = 120.0
+A_SECOND, SECONDS = 50, 10
+"""Decisions a second that come whether the last one was answered or not, and for how long, while others listen."""
 
 
 class Connection:
@@ -44,6 +47,11 @@ class Connection:
 
     async def next_event(self) -> None:
         while b"data:" not in await self._reader.readuntil(b"\n"):
+            pass
+
+    async def read_on(self) -> None:
+        """For as long as something comes."""
+        while await self._reader.read(65_536):
             pass
 
     def close(self) -> None:
@@ -113,6 +121,46 @@ async def listeners(subject: w.Subject, count: int) -> w.Figures:
     return {"told": seconds}
 
 
+async def crowd(subject: w.Subject, count: int) -> w.Figures:
+    """The median time of a decision, while so many listen and while nobody does: both in one run, on one machine."""
+    wanted = A_SECOND * (SECONDS if count > 20 else 1)
+    async with subject.serve_desk(2 * wanted) as served:
+        alone = await _paced(served, served.decisions[:wanted])
+        async with connections(served, count) as clients:
+            for client in clients:
+                await client.listen(served.events)
+            reading = [asyncio.create_task(client.read_on()) for client in clients]
+            crowded = await _paced(served, served.decisions[wanted : 2 * wanted])
+            for task in reading:
+                task.cancel()
+            await asyncio.gather(*reading, return_exceptions=True)
+    return {"crowded": crowded, "alone": alone}
+
+
+async def _paced(served: w.ServedDesk, decisions: Sequence[tuple[str, bytes]]) -> float:
+    """The median of what decisions take that come at a steady pace."""
+    took: list[float] = []
+    async with connections(served, CLIENTS) as clients:
+        free: asyncio.Queue[Connection] = asyncio.Queue()
+        for client in clients:
+            free.put_nowait(client)
+
+        async def decide(path: str, body: bytes) -> None:
+            began = time.perf_counter()
+            client = await free.get()
+            status, _ = await client.ask("POST", path, body)
+            took.append(time.perf_counter() - began)
+            free.put_nowait(client)
+            w.expect(status, 200, "answer to a decision")
+
+        began = time.perf_counter()
+        async with asyncio.TaskGroup() as tasks:
+            for place, (path, body) in enumerate(decisions):
+                await asyncio.sleep(max(0.0, began + place / A_SECOND - time.perf_counter()))
+                tasks.create_task(decide(path, body))
+    return statistics.median(took)
+
+
 WORKS = [
     w.Work(
         name="desk-decisions",
@@ -146,6 +194,19 @@ WORKS = [
         run=listeners,
         figures=(w.Figure("told", "", "ms"),),
         sizes=(1_000,),
+        quick=5,
+        is_steady=True,
+    ),
+    w.Work(
+        name="desk-crowd",
+        needs=("serve_desk",),
+        title="the median time of a decision, of 50 a second, with {size} live listeners",
+        run=crowd,
+        figures=(
+            w.Figure("crowded", "while they listen", "ms"),
+            w.Figure("alone", "before they come", "ms"),
+        ),
+        sizes=(200,),
         quick=5,
         is_steady=True,
     ),

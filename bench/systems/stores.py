@@ -27,8 +27,9 @@ from placet.facts.codec import JsonObject
 from placet.facts.ids import mint
 from placet.ports import DeskStore, ModelRequest, RequestQuery, StreamPart
 from placet.stores import sqlite_writes
-from placet.stores.postgres import PostgresStore, _parameters
+from placet.stores.postgres import PostgresStore
 from placet.stores.postgres_connections import SQL as POSTGRES_SQL
+from placet.stores.postgres_parameters import parameters
 from placet.stores.sqlite import SQLiteStore
 from placet.stores.sqlite_files import SQLiteFile
 from placet.stores.writing import append_of
@@ -162,7 +163,7 @@ async def _plain_postgres(url: str, writers: int, seconds: float) -> float:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as db:
             line = writer.first()
             while time.perf_counter() < end:
-                given = _parameters(append_of(None, writer.log, [line], writer.run)) | {"again": False}
+                given = parameters(append_of(None, writer.log, [line], writer.run)) | {"again": False}
                 await (await db.execute(POSTGRES_SQL["append"], given)).fetchone()
                 writer.log.append(line)
                 line = writer.next()

@@ -32,7 +32,12 @@ def test_the_desk_is_measured_beside_the_bare_server(tmp_path: Path, capsys: pyt
     assert "a decision over HTTP, durable, by 32 clients, while 20 requests wait" in shown.out
     found = Results.load(tmp_path / "desk.json")
     assert {tuple(row) for row in found.values.values()} == {("placet", "limit")}
-    assert {key.split(":")[0] for key in found.values} == {"desk-decisions", "desk-pages", "desk-listeners"}
+    assert {key.split(":")[0] for key in found.values} == {
+        "desk-decisions",
+        "desk-pages",
+        "desk-listeners",
+        "desk-crowd",
+    }
 
 
 async def calls_of_functions(page: str, pending: int) -> int:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
+import socket
+import struct
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from placet.desk.server import PatientButFinite
 from placet.desk.web.feed import Feed
 from placet.desk.web.settings import WebSettings
 from placet.ports import DeskStore
@@ -162,25 +167,37 @@ async def _some(lines: AsyncIterator[str], wanted: str, count: int) -> AsyncIter
                 return
 
 
-async def test_a_listener_that_does_not_keep_up_is_dropped_and_the_others_are_not(server: RunningDesk) -> None:
+def appends_in(texts: list[bytes]) -> int:
+    return b"".join(texts).count(b"id: ")
+
+
+async def heard(stream: AsyncIterator[bytes], appends: int) -> list[bytes]:
+    """Texts of the stream, until so many appends were told."""
+    texts: list[bytes] = []
+    while appends_in(texts) < appends:
+        texts.append(await anext(stream))
+    return texts
+
+
+async def test_a_listener_that_does_not_keep_up_is_told_so_and_dropped_and_the_others_are_not(
+    server: RunningDesk,
+) -> None:
     settings = WebSettings(listener_backlog=2)
     feed = Feed(server.desk.store, settings)
     slow, quick = feed.stream(None), feed.stream(None)
     await anext(slow)
     await anext(quick)
-
-    async def keep_up() -> list[bytes]:
-        return [await anext(quick) for _ in range(4)]
-
-    keeping = asyncio.create_task(keep_up())
+    keeping = asyncio.create_task(heard(quick, 4))
     await two_refunds(server)
     async with asyncio.timeout(PATIENCE):
-        kept = await keeping  # all of them were offered to both
+        await keeping  # all of them were offered to both
         rest = [text async for text in slow]
     await feed.close()
 
     assert feed.dropped == 1
-    assert rest == kept[:2]
+    assert len(rest) == 1
+    assert rest[0].startswith(b"event: dropped\n")
+    assert b"Last-Event-ID" in rest[0]
 
 
 class InBursts:
@@ -203,20 +220,71 @@ async def test_a_listener_that_keeps_up_outlives_a_burst_that_is_longer_than_its
     feed = Feed(store, WebSettings(listener_backlog=4))
     listener = feed.stream(None)
     await anext(listener)
-
-    async def keep_up() -> list[bytes]:
-        return [await anext(listener) for _ in range(12)]
-
-    keeping = asyncio.create_task(keep_up())
+    keeping = asyncio.create_task(heard(listener, 12))
     for _ in range(6):
         await Story().ask(store, "pay")
     store.may_tell.set()
     async with asyncio.timeout(PATIENCE):
-        heard = await keeping
+        texts = await keeping
     await feed.close()
 
-    assert len(heard) == 12
+    assert appends_in(texts) == 12
     assert feed.dropped == 0
+
+
+async def test_what_happens_in_quick_succession_is_told_together_and_made_once(server: RunningDesk) -> None:
+    store: Any = InBursts(server.desk.store)
+    feed = Feed(store, WebSettings())
+    streams = [feed.stream(None) for _ in range(20)]
+    await asyncio.gather(*(anext(stream) for stream in streams))
+    hearing = [asyncio.create_task(heard(stream, 80)) for stream in streams]
+    for _ in range(40):
+        await Story().ask(store, "pay")
+    store.may_tell.set()
+    async with asyncio.timeout(PATIENCE):
+        texts = await asyncio.gather(*hearing)
+    await feed.close()
+
+    assert all(len(each) == 1 for each in texts), "one text for all that was there"
+    assert all(each[0] is texts[0][0] for each in texts), "which all of them share"
+
+
+async def opened(server: RunningDesk) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which an event stream has begun."""
+    token = (await server.person(f"user-{uuid.uuid4()}")).headers["Authorization"]
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+    writer.write(f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {token}\r\n\r\n".encode())
+    await reader.readuntil(b": placet\n\n")
+    return reader, writer
+
+
+async def test_a_listener_that_reads_nothing_for_too_long_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PatientButFinite, "stuck_seconds", 0.1)
+    async with running_desk(tmp_path, run=False) as server, asyncio.timeout(PATIENCE):
+        reader, writer = await opened(server)
+        (connection,) = (each for each in server.server.server_state.connections if isinstance(each, PatientButFinite))
+        connection.pause_writing()  # as the transport says it when its buffer is full
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+
+    assert server.web.feed.listeners == 0
+
+
+async def test_a_listener_that_disconnects_while_news_comes_leaves_no_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_desk(tmp_path, run=False) as server, asyncio.timeout(PATIENCE):
+        for _ in range(5):
+            _, writer = await opened(server)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+            while server.web.feed.listeners:
+                await asyncio.gather(*(Story().ask(server.desk.store, "pay") for _ in range(20)))
+
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 async def test_ending_the_server_ends_the_streams(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from placet.facts.errors import StoreError
 from placet.stores import postgres as module
 from placet.stores.postgres import PostgresStore
 from placet.stores.postgres_deleting import delete, purge
+from placet.stores.postgres_parameters import parameters
 from placet.testing.desk_contracts import Driver, Story, until, within
 from tests.support.postgres import PostgresServer
 
@@ -378,7 +379,7 @@ async def _append_without_commit(db, story: Story) -> None:  # type: ignore[no-u
     from placet.stores.writing import append_of
 
     line = story.line(e.RunStarted("Clerk", "hello", 10))
-    given = module._parameters(append_of(None, story.log, [line], story.run)) | {"again": False}
+    given = parameters(append_of(None, story.log, [line], story.run)) | {"again": False}
     await db.execute(module.SQL["append"], given)
 
 

@@ -364,7 +364,8 @@ class Desk:
             return facts
 
         await self._append(row.run_id, say)
-        return await self.request(request_id)
+        decided = await self.store.request(request_id)  # what was just written: the question was compared before
+        return asked(row if decided is None else decided)
 
     async def _word(
         self,

@@ -22,14 +22,17 @@ HEADER_SECONDS = 10.0
 HEADER_BYTES = 32 * 1024
 IDLE_SECONDS = 30
 """How long a connection may stay open between two requests."""
+STUCK_SECONDS = 60.0
+"""How long a client may read nothing of what was sent, while there is more to send."""
 MAX_CONNECTIONS = 4000
 SHUTDOWN_SECONDS = 10
 
 
 class PatientButFinite(H11Protocol):
-    """HTTP as uvicorn speaks it, to clients that say what they want within a time."""
+    """HTTP as uvicorn speaks it, to clients that say what they want, and read what they get, within a time."""
 
     header_seconds = HEADER_SECONDS
+    stuck_seconds = STUCK_SECONDS
     max_connections = MAX_CONNECTIONS
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the parent
@@ -37,10 +40,26 @@ class PatientButFinite(H11Protocol):
         if len(self.connections) > self.max_connections:
             transport.abort()
         self._head_due: asyncio.TimerHandle | None = self.loop.call_later(self.header_seconds, self._give_up)
+        self._stuck: asyncio.TimerHandle | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self._forget_stuck()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """What was sent is not read: whoever would send more waits, but not for ever."""
+        super().pause_writing()
+        self._stuck = self.loop.call_later(self.stuck_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._forget_stuck()
+        super().resume_writing()
+
+    def _forget_stuck(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
 
     def data_received(self, data: bytes) -> None:
         if self._head_due is None and self._is_between_requests():

@@ -122,8 +122,8 @@ OPERATIONS = (
         details="Server-sent events: one for each fact of each run, in the order of the store; the event's name is the "
         "fact's kind, and its data is a JSON object with `sequence`, `index`, `run_id`, `at`, `path`, `type` and, if "
         "the fact has them, `call`, `tool`, `verdict`, `by`, … Arguments and outputs are not in it. Reconnecting with "
-        "`Last-Event-ID` (browsers do) misses nothing; an event may come twice. A listener that does not keep up is "
-        "disconnected.",
+        "`Last-Event-ID` (browsers do) misses nothing; an event may come twice. A listener that does not keep up gets "
+        "the event `dropped` and is disconnected.",
     ),
     Operation("GET", "/healthz", healthy, "Whether the process lives", "around", role=None, answer=Health),
     Operation(
