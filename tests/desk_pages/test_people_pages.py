@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from placet.desk.access.people import EVERYTHING, Scope
+from placet.desk.web import limits
 from placet.desk.web.limits import FORGOTTEN_SECONDS, LONGEST_PAUSE, Guesses, neighbourhood
 from placet.desk.web.settings import WebSettings
 from placet.testing import ManualClock
@@ -91,6 +92,13 @@ async def test_the_audit_shows_admins_what_operators_did_and_others_not(desk: Ru
 # -- guesses ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a slow machine does not pass for a patient guesser."""
+    monkeypatch.setattr(limits, "FIRST_PAUSE", 600.0)
+
+
+@pytest.mark.usefixtures("long_pauses")
 async def test_guesses_of_the_old_password_on_the_account_page_are_slowed_down(tmp_path: Path) -> None:
     settings = WebSettings(requests_per_second=1e6, burst=10**6, free_guesses=3, logins_per_minute=10**6)
     async with running_desk(tmp_path, settings=settings) as desk:
@@ -118,6 +126,7 @@ async def test_the_right_old_password_changes_it(desk: RunningDesk) -> None:
     assert (await desk.web.accounts.check_password("ana", "another sentence")).name == "ana"
 
 
+@pytest.mark.usefixtures("long_pauses")
 async def test_wrong_guesses_from_one_address_do_not_keep_the_name_out_from_another(tmp_path: Path) -> None:
     settings = WebSettings(requests_per_second=1e6, burst=10**6, free_guesses=3, logins_per_minute=20)
     proxy = {"trusted_proxies": ("127.0.0.1",)}
