@@ -87,3 +87,9 @@ class AsRunHooks(RunHooks[T]):
 
     async def on_handoff(self, context: RunContextWrapper[T], from_agent: Named, to_agent: Named) -> None:
         await self._hooks.on_handoff(context, to_agent, from_agent)
+
+
+def hears(hooks: RunHooks[Any], event: str) -> bool:
+    """Whether somebody wrote a method for this event: what nobody hears need not be copied for them."""
+    method = getattr(getattr(hooks, event), "__func__", None)
+    return method is not getattr(RunHooks, event) and method is not getattr(AgentHooks, event, None)

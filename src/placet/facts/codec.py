@@ -10,13 +10,15 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
 Json: TypeAlias = object
 """A value made of None, bool, int, float, str, list and dict with str keys."""
 JsonObject: TypeAlias = dict[str, object]
+
+V = TypeVar("V")
 
 
 def _exact(value: object) -> object:
@@ -148,6 +150,12 @@ def same_value(written: Json, found: Json) -> bool:
     if isinstance(written, list) and isinstance(found, list):
         return len(written) == len(found) and all(map(same_value, written, found))
     return written == found and not (isinstance(written, float) and isinstance(found, int))
+
+
+def fresh(value: V) -> V:
+    """A copy of plain JSON that shares nothing with it: what users are handed is theirs to change."""
+    copied: V = msgspec.json.decode(encode(value))
+    return copied
 
 
 def plain_item(item: object, where: str = "item") -> JsonObject:

@@ -59,6 +59,14 @@ class PlacetError(Exception):
         super().__init__(message)
         self.message = message
 
+    def __getstate__(self) -> dict[str, object]:
+        """What travels with it, into another process, say: not `run_data`, which holds agents, and code does not
+        travel. The state does."""
+        return {name: value for name, value in self.__dict__.items() if name != "run_data"}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), self.args, self.__getstate__())
+
 
 class UserError(PlacetError):
     code = "user_error"

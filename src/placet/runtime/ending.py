@@ -6,7 +6,7 @@ from typing import Any
 
 from placet.core.state import Call
 from placet.declare.agent import FunctionToolResult, ToolsToFinalOutputResult
-from placet.facts.codec import Json, NotPlain, plain
+from placet.facts.codec import Json, NotPlain, fresh, plain
 from placet.facts.errors import MaxTurnsExceeded, PlacetError, RunConflict, StoreError, UserError
 from placet.facts.events import RunCancelled, RunEnded, RunStopped, TurnJudged
 from placet.facts.items import final_text
@@ -60,7 +60,8 @@ def _has_a_result(call: Call) -> bool:
 
 
 def _result(frame: Frame, call: Call) -> FunctionToolResult:
-    return FunctionToolResult(frame.tool_of(call), call.name, call.output, call.outcome in ("finished", "failed"))
+    output = call.output if isinstance(call.output, str) else fresh(call.output)
+    return FunctionToolResult(frame.tool_of(call), call.name, output, call.outcome in ("finished", "failed"))
 
 
 def _plain_final(output: Any) -> Json:
@@ -76,7 +77,7 @@ async def conclude_run(frame: Frame) -> None:
 
 
 async def end_run(frame: Frame, output: Json) -> None:
-    value = parse_final(frame.agent.output_type, output)[0] if isinstance(output, str) else output
+    value = parse_final(frame.agent.output_type, output)[0] if isinstance(output, str) else fresh(output)
     await judge_output(frame, value)
     if frame.session is not None:
         await write_session(frame)
@@ -102,7 +103,7 @@ async def cancel_run(frame: Frame) -> None:
     frame.note(RunCancelled())
 
 
-def note_stop(frame: Frame, error: Exception) -> None:
+def note_stop(frame: Frame, error: BaseException) -> None:
     """Write down what stopped the drive. Foreign messages may hold what nobody wants stored: the type does.
 
     A store that could not do its work stops nothing: it comes back, and then whoever looks next goes on. Nor does a

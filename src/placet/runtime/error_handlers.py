@@ -11,7 +11,7 @@ from placet.declare.agent import Agent
 from placet.declare.context import RunContextWrapper
 from placet.declare.guardrail import GuardrailResult
 from placet.declare.output_schema import OutputSchema
-from placet.facts.codec import Json, JsonObject, NotPlain, encode, plain
+from placet.facts.codec import Json, JsonObject, NotPlain, encode, fresh, plain
 from placet.facts.errors import MaxTurnsExceeded, ModelBehaviorError, ModelRefusalError, UserError
 from placet.facts.events import RunEnded
 from placet.facts.items import ModelResponse, RunItem
@@ -116,7 +116,7 @@ async def end_by_handler(frame: Frame, error: MaxTurnsExceeded | ModelBehaviorEr
     if handler is None:
         return False
     await frame.journal.commit()
-    given = RunErrorHandlerInput(error, frame.context, list(frame.run.history), _data(frame))
+    given = RunErrorHandlerInput(error, frame.context, fresh(frame.run.history), _data(frame))
     answer = await awaited(handler(given))
     if answer is None:
         return False

@@ -21,7 +21,7 @@ from placet.declare.tool import (
     NeedsInput,
 )
 from placet.declare.tool_values import InvalidArguments
-from placet.facts.codec import Json, JsonObject, encode, parse_arguments, writable
+from placet.facts.codec import Json, JsonObject, encode, fresh, parse_arguments, writable
 from placet.facts.errors import (
     GuardrailTripped,
     MaxTurnsExceeded,
@@ -50,6 +50,7 @@ from placet.runtime.output import as_answer, as_tool_output, failure_text
 _NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelBehaviorError, ToolOutputError)
 """What ends a nested run for good: the model that called it reads so."""
 NOT_APPROVED = "Tool execution was not approved."
+INTERRUPTED = "it was interrupted (KeyboardInterrupt) while it ran"
 MAX_ATTEMPTS = 3
 """So often a call whose tool may be repeated is begun, if each time nobody learned what became of it."""
 GIVEN_UP = "It is unknown whether this tool ran: it was interrupted, and a reviewer decided not to run it again."
@@ -175,6 +176,8 @@ async def _work(frame: Frame, job: Job) -> None:
     except Overtaken:
         _send_the_queue_home(frame)
     except BaseException as error:  # noqa: BLE001  # the drive raises it, once the siblings are done
+        if isinstance(error, KeyboardInterrupt):
+            _doubt_if_interrupted(frame, job)
         frame.failures += (error,)
         _send_the_queue_home(frame)
     finally:
@@ -182,6 +185,13 @@ async def _work(frame: Frame, job: Job) -> None:
         task = asyncio.current_task()
         assert task is not None
         frame.tasks.discard(task)
+
+
+def _doubt_if_interrupted(frame: Frame, job: Job) -> None:
+    """Somebody wanted the process to end in the middle of an effect: nobody knows how far it got."""
+    is_body = job.call.status is Status.STARTED and job.call.id not in frame.run.children
+    if is_body and job.tool.recovery == "ask":
+        frame.note(in_doubt(frame, job, INTERRUPTED))
 
 
 async def _run_body(frame: Frame, job: Job) -> None:
@@ -218,7 +228,7 @@ async def _run_body(frame: Frame, job: Job) -> None:
         if job.tool.recovery == "ask" or job.call.attempts >= MAX_ATTEMPTS:
             frame.note(in_doubt(frame, job, str(error)))
         return  # a tool with a contract is recovered by the loop, as if its worker were gone
-    except Exception as error:  # a tool's failure is data for the model
+    except (Exception, SystemExit) as error:  # a tool's failure is data for the model, also if it is `sys.exit()`
         if isinstance(job.tool, AgentTool) and not isinstance(error, _NESTED_FAILURES):
             raise  # a provider or a store that failed inside: the nested run can be gone on with, so it is not given up
         outcome = "failed"
@@ -228,7 +238,7 @@ async def _run_body(frame: Frame, job: Job) -> None:
         raise failure
     for hooks in all_hooks:
         await frame.journal.commit()  # hooks are user code: what the tool did is safe first
-        await hooks.on_tool_end(ctx, frame.agent, job.tool, output)
+        await hooks.on_tool_end(ctx, frame.agent, job.tool, output if isinstance(output, str) else fresh(output))
 
 
 def _asking(frame: Frame, job: Job, needs: NeedsInput) -> InputAsked | CallEnded:
@@ -255,7 +265,7 @@ async def _tell_of_start(frame: Frame, job: Job, ctx: ToolContext[Any]) -> None:
     try:
         for hooks in frame.all_hooks:
             await hooks.on_tool_start(ctx, frame.agent, job.tool)
-    except Exception:
+    except (Exception, SystemExit):
         frame.note(CallEnded(job.call.id, "failed", f"Tool '{job.tool.name}' was not run: a hook failed before it."))
         raise
 

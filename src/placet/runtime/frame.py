@@ -19,6 +19,7 @@ from placet.declare.lifecycle import AsRunHooks, RunHooks
 from placet.declare.run_config import RunConfig
 from placet.declare.tool import Tool
 from placet.declare.tool_values import Validated
+from placet.facts.codec import fresh
 from placet.facts.events import PlainFact
 from placet.facts.ids import call_id
 from placet.facts.raw_items import RawItem
@@ -223,14 +224,15 @@ def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
     ctx: ToolContext[Any] = ToolContext.__new__(ToolContext)
     ctx.context, ctx.usage = shared.context, shared.usage
     ctx._ledger, ctx._run_ids, ctx._clock = shared._ledger, shared._run_ids, shared._clock
-    ctx.tool_name, ctx.tool_arguments, ctx.tool_call = job.tool.name, job.arguments, RawItem(call.item)
+    ctx.tool_name, ctx.tool_arguments, ctx.tool_call = job.tool.name, job.arguments, RawItem(fresh(call.item))
     ctx.tool_call_id = call.label or call.sent_label
     ctx.call = ctx.idempotency_key = call_id(frame.run_id, call.id)
     if call.started_in is not None:
         ctx.idempotency_key = call_id(call.started_in, call.id)
     ctx.attempt = call.attempts or 1
     ctx.agent = frame.agent
-    ctx.answers, ctx.asked_state = call.answers, call.asked_state
+    ctx.answers = call.answers if call.answers is None else fresh(call.answers)
+    ctx.asked_state = call.asked_state
     ctx._bound = None if job.bound is None else (job.arguments, job.bound)
     ctx.turn_input, ctx.tool_input = shared.turn_input, shared.tool_input
     ctx.run_config, ctx.tool_namespace = frame.config, None

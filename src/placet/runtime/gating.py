@@ -253,7 +253,7 @@ async def _or_ask(judging: Coroutine[Any, Any, Verdict]) -> Verdict:
         if task is not None and task.cancelling():
             raise  # it is the run that was cancelled
         return Ask(f"its rule raised {type(error).__name__}")
-    except Exception as error:  # noqa: BLE001  # a rule that fails asks a person
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # a rule that fails asks a person
         return Ask(f"its rule raised {type(error).__name__}: {error}")
 
 

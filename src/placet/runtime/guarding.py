@@ -17,7 +17,7 @@ from placet.declare.guardrail import (
     ToolInputGuardrailData,
     ToolOutputGuardrailData,
 )
-from placet.facts.codec import Json, JsonObject, NotPlain, plain
+from placet.facts.codec import Json, JsonObject, NotPlain, fresh, plain
 from placet.facts.errors import (
     InputGuardrailTripwireTriggered,
     OutputGuardrailTripwireTriggered,
@@ -41,7 +41,7 @@ def input_guardrails(frame: Frame) -> list[InputGuardrail]:
 
 async def judge_input(frame: Frame, guardrails: Sequence[InputGuardrail]) -> list[GuardrailRecord]:
     run = frame.run
-    items = run.history[: run.input_length]
+    items = fresh(run.history[: run.input_length])
     return await _ask(frame, guardrails, items[0]["content"] if _is_text(items) else items)
 
 
@@ -57,7 +57,7 @@ async def judge_added_input(frame: Frame, items: list[JsonObject]) -> None:
         return
     for record in await _ask(frame, guardrails, items[0]["content"] if _is_text(items) else items):
         if record.tripped:
-            raise report_tripwire(record)
+            raise report_tripwire(frame, record)
 
 
 Judging: TypeAlias = asyncio.Future[list[GuardrailRecord]] | None
@@ -81,7 +81,7 @@ async def start_judging_input(frame: Frame, guardrails: Sequence[InputGuardrail]
         frame.note(GuardrailsJudged("input", first))
         for record in first:
             if record.tripped:
-                raise report_tripwire(record)
+                raise report_tripwire(frame, record)
         return None
 
     async def judge() -> list[GuardrailRecord]:
@@ -129,12 +129,19 @@ async def judge_output(frame: Frame, output: Any) -> None:
         if record.tripped:
             raise OutputGuardrailTripwireTriggered(
                 f"The output guardrail '{record.name}' stopped the run. What was done before stays in its state.",
-                as_result(record, source=_named(guardrails, record), agent=frame.agent, agent_output=output),
+                as_result(frame, record, source=_named(guardrails, record), agent=frame.agent, agent_output=output),
             )
 
 
-def report_tripwire(record: GuardrailRecord) -> InputGuardrailTripwireTriggered:
-    return InputGuardrailTripwireTriggered(f"The input guardrail '{record.name}' stopped the run.", as_result(record))
+def report_tripwire(frame: Frame, record: GuardrailRecord) -> InputGuardrailTripwireTriggered:
+    return InputGuardrailTripwireTriggered(
+        f"The input guardrail '{record.name}' stopped the run.", as_result(frame, record)
+    )
+
+
+def as_result(frame: Frame, record: GuardrailRecord, **more: Any) -> GuardrailResult:
+    info = frame.journal.infos.of(frame.path, record, None)
+    return GuardrailResult(record.name, GuardrailFunctionOutput(info, record.tripped), **more)
 
 
 async def _ask(
@@ -144,25 +151,35 @@ async def _ask(
     said = await asyncio.gather(
         *(awaited(each.guardrail_function(frame.context, agent, subject)) for each in guardrails)
     )
-    return [_record(each.get_name(), word) for each, word in zip(guardrails, said, strict=True)]
+    return [_record(frame, each.get_name(), word) for each, word in zip(guardrails, said, strict=True)]
 
 
-def _record(name: str, said: object) -> GuardrailRecord:
+def _record(frame: Frame, name: str, said: object) -> GuardrailRecord:
     if not isinstance(said, GuardrailFunctionOutput):
         raise UserError(f"Guardrail '{name}' returns a GuardrailFunctionOutput, not a {type(said).__name__}.")
     tripped = said.tripwire_triggered is not False  # silence is not consent
-    return GuardrailRecord(name, tripped, _info(said.output_info))
+    return _noted(frame, name, tripped, said.output_info)
 
 
-def _info(info: Any) -> Json:
+def _noted(frame: Frame, name: str, tripped: bool, info: Any, call: str | None = None) -> GuardrailRecord:
+    """What goes into the log; the result of this drive keeps the object itself."""
+    record = GuardrailRecord(name, tripped, _as_json(info))
+    frame.journal.infos.keep(frame.path, record, info, call)
+    return record
+
+
+def _as_json(info: Any) -> Json:
+    """A pydantic model or a dataclass as its fields; what has no JSON as its repr."""
     try:
         return plain(info, "output_info")
     except NotPlain:
+        pass
+    try:
+        import pydantic_core
+
+        return plain(pydantic_core.to_jsonable_python(info), "output_info")
+    except Exception:  # noqa: BLE001  # whatever a foreign object's conversion raises: the rule has spoken
         return repr(info)[:1000]
-
-
-def as_result(record: GuardrailRecord, **more: Any) -> GuardrailResult:
-    return GuardrailResult(record.name, GuardrailFunctionOutput(record.info, record.tripped), **more)
 
 
 def _named(guardrails: Sequence[InputGuardrail | OutputGuardrail], record: GuardrailRecord) -> object:
@@ -187,7 +204,7 @@ async def judge_result(frame: Frame, job: Job, ctx: ToolContext[Any], value: obj
     data = ToolOutputGuardrailData(ctx, frame.agent, value)
     for each in job.tool.tool_output_guardrails:
         said = _tool_word(each.get_name(), await awaited(each.guardrail_function(data)))
-        frame.note(_tool_fact(each.get_name(), said, job.call.id, is_input=False))
+        frame.note(_tool_fact(frame, each.get_name(), said, job.call.id, is_input=False))
         if said.behavior == "reject_content":
             return said.message or ""
         if said.behavior == "raise_exception":
@@ -209,7 +226,7 @@ async def _judge_tool(
     for each in guardrails:
         name = each.get_name()
         said = _tool_word(name, await awaited(each.guardrail_function(data)))
-        frame.note(_tool_fact(name, said, job.call.id, is_input=True))
+        frame.note(_tool_fact(frame, name, said, job.call.id, is_input=True))
         if said.behavior == "reject_content":
             return said.message or ""
         if said.behavior == "raise_exception":
@@ -230,6 +247,8 @@ def _tool_word(name: str, said: object) -> ToolGuardrailFunctionOutput:
     return said
 
 
-def _tool_fact(name: str, said: ToolGuardrailFunctionOutput, call: str, *, is_input: bool) -> GuardrailsJudged:
-    record = GuardrailRecord(name, said.behavior != "allow", _info(said.output_info))
+def _tool_fact(
+    frame: Frame, name: str, said: ToolGuardrailFunctionOutput, call: str, *, is_input: bool
+) -> GuardrailsJudged:
+    record = _noted(frame, name, said.behavior != "allow", said.output_info, call)
     return GuardrailsJudged("tool_input" if is_input else "tool_output", [record], call)

@@ -11,7 +11,7 @@ from placet.core.state import Call
 from placet.declare.handoff import Handoff, HandoffInputData, HandoffInputFilter, HandoffItem
 from placet.declare.handoff_history import nest_handoff_history
 from placet.declare.tool_values import InvalidArguments
-from placet.facts.codec import Json, JsonObject, encode, same_value
+from placet.facts.codec import Json, JsonObject, encode, fresh, same_value
 from placet.facts.errors import UserError
 from placet.facts.events import AgentChanged, ArgumentsValidated, CallEnded, HistoryRewritten
 from placet.facts.items import Item, as_run_item
@@ -83,9 +83,9 @@ async def _filtered(frame: Frame, chosen: HandoffInputFilter, call: Call, output
     turn = max(run.input_length, len(run.history) - len(run.last_output))
     outputs = [_output_of(each, output if each is call else each.output) for each in run.calls.values()]
     data = HandoffInputData(
-        tuple(run.history[: run.input_length]),
-        tuple(as_run_item(frame.agent, item) for item in run.history[run.input_length : turn]),
-        tuple(as_run_item(frame.agent, item) for item in (*run.history[turn:], *outputs)),
+        tuple(fresh(run.history[: run.input_length])),
+        tuple(as_run_item(frame.agent, item) for item in fresh(run.history[run.input_length : turn])),
+        tuple(as_run_item(frame.agent, item) for item in fresh([*run.history[turn:], *outputs])),
         frame.context,
     )
     kept = await awaited(chosen(data))

@@ -19,6 +19,7 @@ from placet.core.log import Line, Log, read_lines, tells_nothing
 from placet.core.replay import fold_records
 from placet.core.snapshot import UnusableFold, restore
 from placet.core.state import RunFold
+from placet.facts.codec import Json
 from placet.facts.errors import IllegalTransition, LimitExceeded, PositionConflict, RunConflict, RunFinished
 from placet.facts.events import (
     AgentChanged,
@@ -27,6 +28,7 @@ from placet.facts.events import (
     CallInDoubt,
     DecisionMade,
     GrantMade,
+    GuardrailRecord,
     GuardrailsJudged,
     HistoryRewritten,
     InChild,
@@ -41,6 +43,25 @@ from placet.facts.events import (
     SessionWritten,
 )
 from placet.ports import DeskStore, Lease, Store, StoredRun
+
+
+class GuardrailInfos:
+    """What guardrails of this drive said, as the objects that they gave: the log holds their JSON, results show both
+    alike."""
+
+    __slots__ = ("_objects",)
+
+    def __init__(self) -> None:
+        self._objects: dict[tuple[str, str | None, str], tuple[Json, object]] = {}
+
+    def keep(self, path: str, record: GuardrailRecord, info: object, call: str | None) -> None:
+        if info is not record.info:
+            self._objects[path, call, record.name] = (record.info, info)
+
+    def of(self, path: str, record: GuardrailRecord, call: str | None) -> object:
+        """The object behind what the log says, if it was said in this drive."""
+        found = self._objects.get((path, call, record.name))
+        return found[1] if found is not None and found[0] == record.info else record.info
 
 
 class Journal:
@@ -58,6 +79,7 @@ class Journal:
         """How often what was noted had to be dropped because the log had grown."""
         self._writing = asyncio.Lock()
         self._max_bytes = max_bytes
+        self.infos = GuardrailInfos()
         self._bytes = log.size
 
     @property

@@ -113,7 +113,7 @@ async def take(step: Step, frame: Frame) -> bool:
         case CancelRun():
             await cancel_run(frame)
         case ReportTripwire(guardrail):
-            raise report_tripwire(guardrail)
+            raise report_tripwire(frame, guardrail)
         case never:
             assert_never(never)
     return False
@@ -133,12 +133,12 @@ async def drive_safely(frame: Frame) -> None:
             doubt_bodies(frame, "it was broken off while it ran")
             await frame.journal.commit()
         raise
-    except Exception as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # `sys.exit()` in a hook or a rule stops the run too
         await _leave(frame, error)
         raise
 
 
-async def _leave(frame: Frame, error: Exception) -> None:
+async def _leave(frame: Frame, error: BaseException) -> None:
     """Let what runs come to its end and write down what stopped the drive: the error itself is the one to tell of."""
     await finish_bodies(frame)
     with contextlib.suppress(StoreError, Overtaken, RunConflict):

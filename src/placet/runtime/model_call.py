@@ -15,9 +15,10 @@ from placet.core.delivery import Outgoing, outgoing
 from placet.core.plan import is_call, is_result, problem_with
 from placet.declare.handoff import Handoff
 from placet.declare.hosted_tools import HostedTool
+from placet.declare.lifecycle import hears
 from placet.declare.output_schema import OutputSchema
 from placet.declare.run_config import CallModelData, ModelInputData
-from placet.facts.codec import JsonObject, NotPlain, encode, plain_item
+from placet.facts.codec import JsonObject, NotPlain, fresh, plain_item
 from placet.facts.errors import (
     DeliveryUnknown,
     MaxTurnsExceeded,
@@ -153,9 +154,10 @@ async def _prepare(frame: Frame, model: Model) -> ModelRequest:
         items, prompt = await _filtered(frame, out, prompt)
     frame.context.turn_input = items
     for hooks in all_hooks:
-        await hooks.on_llm_start(frame.context, agent, prompt, items)
+        if hears(hooks, "on_llm_start"):
+            await hooks.on_llm_start(frame.context, agent, prompt, fresh(items))
     if not getattr(model, "leaves_input_alone", False):
-        items = msgspec.json.decode(encode(items))  # a foreign model may change what it is given: a quick deep copy
+        items = fresh(items)  # a foreign model may change what it is given
     settings = agent.model_settings.resolve(frame.config.model_settings)
     if agent.model is None and frame.config.model is None:
         settings = default_settings().resolve(settings)
@@ -200,7 +202,7 @@ async def _filtered(frame: Frame, out: Outgoing, prompt: str | None) -> tuple[li
     chosen = frame.config.call_model_input_filter
     assert chosen is not None
     await frame.journal.commit()
-    given = CallModelData(ModelInputData(list(out.items), prompt), frame.agent, frame.context.context)
+    given = CallModelData(ModelInputData(fresh(out.items), prompt), frame.agent, frame.context.context)
     kept: object = await awaited(chosen(given))
     if not isinstance(kept, ModelInputData):
         raise UserError(f"call_model_input_filter gives back a ModelInputData, not a {type(kept).__name__}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 def as_tool_output(tool_name: str, value: object, limit: int) -> Json:
     """What a tool returned as the model reads it: text and content parts as they are, everything else as JSON text."""
     try:
-        output, size = _converted(value)
+        output, size = _converted(_read_out(value, limit))
+    except _TooMuch:
+        raise ToolOutputError(
+            f"Tool '{tool_name}' ran, and its output is larger than the limit of {limit} bytes: "
+            "it gave an iterator that goes on."
+        ) from None
     except Exception as error:  # whatever a foreign object's conversion raises: the effect has happened
         raise ToolOutputError(
             f"Tool '{tool_name}' ran, but what it returned (a {type(value).__name__}) cannot be turned into JSON: "
@@ -34,8 +39,11 @@ def as_tool_output(tool_name: str, value: object, limit: int) -> Json:
     return output
 
 
-async def failure_text(job: Job, ctx: ToolContext[Any], error: Exception) -> tuple[str, BaseException | None]:
+async def failure_text(
+    job: Job, ctx: ToolContext[Any], raised: Exception | SystemExit
+) -> tuple[str, BaseException | None]:
     """What the model reads of a failed call, and the error that ends the drive, if the tool wants that."""
+    error = _as_failure(job, raised)
     describe = job.tool.failure_error_function
     failure: Exception
     if describe is not None:
@@ -50,6 +58,47 @@ async def failure_text(job: Job, ctx: ToolContext[Any], error: Exception) -> tup
         failure = ToolError(f"Error running tool '{job.tool.name}': {text_of_error(error)}")
         failure.__cause__ = error
     return writable(default_tool_error_function(ctx, error)), failure
+
+
+def _as_failure(job: Job, raised: Exception | SystemExit) -> Exception:
+    """A body that wants the process to end gets its own end, and nobody else's."""
+    if isinstance(raised, Exception):
+        return raised
+    failure = ToolError(f"Tool '{job.tool.name}' called sys.exit({raised.code!r}).")
+    failure.__cause__ = raised
+    return failure
+
+
+class _TooMuch(Exception):
+    """An iterator gave more than any output may hold."""
+
+
+def _read_out(value: object, limit: int, depth: int = 0) -> object:
+    """The value with the iterators in it read: they may never end, so not further than an output may go."""
+    if isinstance(value, str) or depth > _DEEPEST:
+        return value
+    if isinstance(value, Iterator):
+        return _read(value, limit, depth)
+    if type(value) is dict:
+        return {key: _read_out(each, limit, depth + 1) for key, each in value.items()}
+    if type(value) is list or type(value) is tuple:
+        return [_read_out(each, limit, depth + 1) for each in value]
+    return value
+
+
+def _read(given: Iterator[object], limit: int, depth: int) -> list[object]:
+    found: list[object] = []
+    size = 0
+    for each in given:
+        read = _read_out(each, limit, depth + 1)
+        size += len(encode(_jsonable(read))) + 1
+        if size > limit:
+            raise _TooMuch
+        found.append(read)
+    return found
+
+
+_DEEPEST = 50
 
 
 def as_answer(value: Json) -> Json:

@@ -36,6 +36,7 @@ from placet.facts.items import (
     as_run_item,
 )
 from placet.facts.raw_items import RawItem
+from placet.runtime.journal import GuardrailInfos
 
 
 class Walk:
@@ -122,9 +123,9 @@ def responses_of(log: Log, path: str) -> list[ModelResponse]:
     ]
 
 
-def guardrail_results_of(log: Log, path: str, kind: str) -> list[GuardrailResult]:
+def guardrail_results_of(log: Log, path: str, kind: str, infos: GuardrailInfos) -> list[GuardrailResult]:
     return [
-        GuardrailResult(each.name, GuardrailFunctionOutput(each.info, each.tripped), fact.call)
+        GuardrailResult(each.name, GuardrailFunctionOutput(infos.of(path, each, fact.call), each.tripped), fact.call)
         for fact in _own_facts(log, path)
         if isinstance(fact, GuardrailsJudged) and fact.kind == kind
         for each in fact.results

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import copy
+import contextlib
 import functools
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any, Literal, TypeVar
 
@@ -15,11 +16,11 @@ from placet.declare.agent import Agent
 from placet.declare.agent_graph import AgentGraph
 from placet.declare.context import RunContextWrapper
 from placet.declare.guardrail import GuardrailResult
-from placet.facts.codec import JsonObject
+from placet.facts.codec import JsonObject, fresh
 from placet.facts.errors import UserError
 from placet.facts.items import ModelResponse, RunItem, ToolApprovalItem
 from placet.runtime.frame import Frame
-from placet.runtime.journal import fold_log
+from placet.runtime.journal import GuardrailInfos, fold_log
 from placet.runtime.output import parse_final
 from placet.runtime.render import guardrail_results_of, input_of, items_of, responses_of
 from placet.runtime.stream import Feed, StreamEvent
@@ -32,9 +33,16 @@ class RunResult:
     """A run as it stood when the drive ended: finished, or waiting for people."""
 
     def __init__(
-        self, graph: AgentGraph, log: Log, run: RunFold, context: RunContextWrapper[Any], clock: Clock
+        self,
+        graph: AgentGraph,
+        log: Log,
+        run: RunFold,
+        context: RunContextWrapper[Any],
+        clock: Clock,
+        infos: GuardrailInfos | None = None,
     ) -> None:
         self._graph = graph
+        self._infos = infos or GuardrailInfos()
         self._log = log
         self._run = run
         self._clock = clock
@@ -56,7 +64,7 @@ class RunResult:
             return None
         output = self._run.final_output
         if not isinstance(output, str):
-            return output
+            return fresh(output)
         value, problem = parse_final(self.last_agent.output_type, output)
         return value if problem is None else output  # a tool's text that became the final output is what it is
 
@@ -81,19 +89,19 @@ class RunResult:
 
     @functools.cached_property
     def input_guardrail_results(self) -> list[GuardrailResult]:
-        return guardrail_results_of(self._log, self._run.path, "input")
+        return guardrail_results_of(self._log, self._run.path, "input", self._infos)
 
     @functools.cached_property
     def output_guardrail_results(self) -> list[GuardrailResult]:
-        return guardrail_results_of(self._log, self._run.path, "output")
+        return guardrail_results_of(self._log, self._run.path, "output", self._infos)
 
     @functools.cached_property
     def tool_input_guardrail_results(self) -> list[GuardrailResult]:
-        return guardrail_results_of(self._log, self._run.path, "tool_input")
+        return guardrail_results_of(self._log, self._run.path, "tool_input", self._infos)
 
     @functools.cached_property
     def tool_output_guardrail_results(self) -> list[GuardrailResult]:
-        return guardrail_results_of(self._log, self._run.path, "tool_output")
+        return guardrail_results_of(self._log, self._run.path, "tool_output", self._infos)
 
     @property
     def last_response_id(self) -> str | None:
@@ -105,8 +113,9 @@ class RunResult:
         return self._graph.at(self._run.agent)
 
     def to_input_list(self) -> list[JsonObject]:
-        """The whole conversation as items: the input of a next run."""
-        return copy.deepcopy(self._run.history)
+        """The conversation as items: the input of a next run. While calls wait, the turn that asked for them is left
+        out, as in sessions: no provider takes a call without its output."""
+        return fresh(self._run.history[: self._run.closed_length])
 
     def to_state(self) -> RunState[Any]:
         """A snapshot. Deciding on it changes neither this result nor another snapshot."""
@@ -120,7 +129,8 @@ class RunResult:
 
 
 def result_of(frame: Frame) -> RunResult:
-    return RunResult(frame.graph, frame.journal.log, frame.journal.run, frame.context, frame.config.clock)
+    journal = frame.journal
+    return RunResult(frame.graph, journal.log, journal.run, frame.context, frame.config.clock, journal.infos)
 
 
 class RunResultStreaming(RunResult):
@@ -183,9 +193,12 @@ class RunResultStreaming(RunResult):
 
     # -- for the runner ---------------------------------------------------------------------------------------------
 
-    def attach(self, task: asyncio.Future[None]) -> None:
+    def attach(self, task: asyncio.Future[None], reader: Reader) -> None:
         self._task = task
-        task.add_done_callback(self._ended)
+        _running.add(task)
+        task.add_done_callback(_running.discard)
+        task.add_done_callback(reader.ended)
+        weakref.finalize(self, reader.abandon).atexit = False
 
     def connect(self, frame: Frame, feed: Feed) -> None:
         """The drive begins."""
@@ -197,19 +210,65 @@ class RunResultStreaming(RunResult):
     def adopt(self, result: RunResult) -> None:
         """Show what this result shows."""
         self._graph, self._log, self._run = result._graph, result._log, result._run
+        self._infos = result._infos
         self.context_wrapper = result.context_wrapper
         for name, kind in vars(RunResult).items():
             if isinstance(kind, functools.cached_property):
                 self.__dict__.pop(name, None)
-
-    def _ended(self, task: asyncio.Future[None]) -> None:
-        """The task is over, perhaps cancelled before its first step. Its error is for the reader of the stream."""
-        if not task.cancelled():
-            task.exception()  # asyncio need not complain when nobody reads
-        self.complete()
 
     def complete(self) -> None:
         self.is_complete = True
         if self._feed is not None:
             self._feed.close()
         self._begun.set()
+
+
+_running: set[asyncio.Future[None]] = set()
+"""Runs whose stream may be dropped unread: asyncio alone would let them be collected in the middle of a step."""
+
+
+class Reader:
+    """What a run on its way knows of its streamed result, which its reader may drop at any time.
+
+    It holds the result weakly. A stream that nobody reads any more holds nothing up: the run goes on to its end, or to
+    where it waits for people, and says nothing.
+    """
+
+    def __init__(self, result: RunResultStreaming) -> None:
+        self._result = weakref.ref(result)
+        self._feed: Feed | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def connect(self, frame: Frame, feed: Feed) -> None:
+        """The drive begins."""
+        self._feed = feed
+        result = self._result()
+        if result is None:
+            feed.abandon()
+        else:
+            result.connect(frame, feed)
+
+    def adopt(self, found: RunResult) -> None:
+        result = self._result()
+        if result is not None:
+            result.adopt(found)
+
+    def ended(self, task: asyncio.Future[None]) -> None:
+        """The task is over, perhaps cancelled before its first step. Its error is for the reader of the stream."""
+        if not task.cancelled():
+            task.exception()  # asyncio need not complain when nobody reads
+        self.complete()
+
+    def complete(self) -> None:
+        result = self._result()
+        if result is not None:
+            result.complete()
+
+    def abandon(self) -> None:
+        """The result was dropped, perhaps in another thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing goes on there
+            self._loop.call_soon_threadsafe(self._leave_feed)
+
+    def _leave_feed(self) -> None:
+        if self._feed is not None:
+            self._feed.abandon()

@@ -33,7 +33,7 @@ from placet.runtime.handing_over import check_handoffs, paired
 from placet.runtime.journal import Journal, fold_log
 from placet.runtime.lease_holding import Driver, Tenure
 from placet.runtime.loop import drive_safely
-from placet.runtime.result import RunResult, RunResultStreaming, result_of
+from placet.runtime.result import Reader, RunResult, RunResultStreaming, result_of
 from placet.runtime.resume import begin, ended_run, new_words, resume
 from placet.runtime.session_matching import check_session, find_waiting
 from placet.runtime.session_place import place_of
@@ -158,7 +158,8 @@ class Runner:
             raise UserError("run_streamed needs a running event loop: call it inside `async def`.") from None
         order = _order(starting_agent, input, options)
         result = RunResultStreaming(AgentGraph(starting_agent), RunContextWrapper(order.context), order.config.clock)
-        result.attach(asyncio.ensure_future(_stream(order, result)))
+        reader = Reader(result)
+        result.attach(asyncio.ensure_future(_stream(order, reader)), reader)
         return result
 
 
@@ -194,14 +195,14 @@ def _check_options(given: Input, options: Mapping[str, Any]) -> None:
     check_handlers(options.get("error_handlers"))
 
 
-async def _stream(order: Order, result: RunResultStreaming) -> None:
+async def _stream(order: Order, reader: Reader) -> None:
     try:
-        await carry_out(order, result)
+        await carry_out(order, reader)
     finally:
-        result.complete()
+        reader.complete()
 
 
-async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunResult:
+async def carry_out(order: Order, streaming: Reader | None) -> RunResult:
     """Take the session, if there is one, and the run, drive it, give them back."""
     if order.session is None:
         return await _carry_out(order, streaming, None)
@@ -218,7 +219,7 @@ async def carry_out(order: Order, streaming: RunResultStreaming | None) -> RunRe
         return await _carry_out(order, streaming, turn)
 
 
-async def _carry_out(order: Order, streaming: RunResultStreaming | None, turn: SessionTurn | None) -> RunResult:
+async def _carry_out(order: Order, streaming: Reader | None, turn: SessionTurn | None) -> RunResult:
     """Whatever ends the drive carries the run's state."""
     state = order.input if isinstance(order.input, RunState) else None
     log = new_log() if state is None else state._log
@@ -263,9 +264,7 @@ async def _stored(order: Order, log: Log) -> StoredRun | None:
     return StoredRun(whole.length, whole.head, whole.log.cut_like(log))
 
 
-async def _driven(
-    frame: Frame, order: Order, tenure: Tenure, streaming: RunResultStreaming | None, *, is_new: bool
-) -> RunResult:
+async def _driven(frame: Frame, order: Order, tenure: Tenure, streaming: Reader | None, *, is_new: bool) -> RunResult:
     _begin_watching(frame)
     error: BaseException | None = None
     try:
@@ -434,7 +433,7 @@ def _end_watching(frame: Frame, error: BaseException | None) -> None:
         frame.watch.drive_ended(error)
 
 
-def _connect(streaming: RunResultStreaming, frame: Frame) -> None:
+def _connect(streaming: Reader, frame: Frame) -> None:
     """From here on, what becomes durable is told to the reader of the stream."""
     feed = Feed(
         frame.run_id, frame.graph, lambda local: pending_item(frame.journal.run, local, frame.run_id, frame.graph)
@@ -447,7 +446,7 @@ def _connect(streaming: RunResultStreaming, frame: Frame) -> None:
 
 
 def _recorded(
-    order: Order, state: RunState[Any], stored: StoredRun, ended: RunFold, streaming: RunResultStreaming | None
+    order: Order, state: RunState[Any], stored: StoredRun, ended: RunFold, streaming: Reader | None
 ) -> RunResult:
     """The result of a run that has ended: no model is asked, no tool runs."""
     log = stored.log if stored.log is not None else state._log

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from placet.core.state import RunFold
-from placet.facts.codec import JsonObject, NotPlain, canonical, plain_item
+from placet.facts.codec import JsonObject, NotPlain, canonical, fresh, plain_item
 from placet.facts.errors import UserError
 from placet.facts.events import SessionWriting, SessionWritten
 from placet.facts.items import text_of
@@ -50,7 +50,7 @@ async def write_session(frame: Frame) -> None:
     if items:
         frame.note(SessionWriting(end))
         await frame.journal.commit()
-        await session.add_items(items)
+        await session.add_items(fresh(items))
         frame.note(SessionWritten(end, len(items) - len(_kept(session, items))))
 
 
@@ -72,7 +72,7 @@ async def _finish_earlier_write(frame: Frame, session: Session) -> None:
     meant = _kept(session, unwritten)
     there = _written_of(await _all_items(session), meant, run.session_total)
     if there < len(meant):
-        await session.add_items(meant[there:])
+        await session.add_items(fresh(meant[there:]))
     frame.note(SessionWritten(run.session_writing, len(unwritten) - len(meant)))
     await frame.journal.commit()
 

@@ -144,6 +144,7 @@ class Feed:
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._closed = False
+        self._is_abandoned = False
 
     def raw(self, event: RawEvent) -> bool:
         """Tell a raw event. False: too much is unread, and whoever reads from the provider must wait for room."""
@@ -197,7 +198,17 @@ class Feed:
         self._changed.set()
         self._room.set()
 
+    def abandon(self) -> None:
+        """Nobody will ever read: the run goes on without waiting for a reader."""
+        self._is_abandoned = True
+        self._events.clear()
+        self._size = 0
+        self._room.set()
+
     def _put(self, event: StreamEvent) -> None:
+        if self._is_abandoned:
+            self._size = 0
+            return
         self._events.append(event)
         if self._is_awaited:
             self._is_awaited = False

@@ -147,7 +147,7 @@ class RunDriver:
         except (StateRefused, StoreError) as error:  # newer code may read it; a store that is away comes back
             logger.warning("run left alone", extra={"action": "run_left", "run_id": run_id, "error": str(error)})
             return False
-        except Exception as error:  # noqa: BLE001  # one run's error must not stop the others
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  # one must not stop the others
             # An error of a run is in the run's log, and the run waits for somebody to resume it. One without a state
             # came before the run was begun: no log has it, and without a pause the run would be tried for ever.
             _say_stopped(run_id, error)
@@ -178,7 +178,7 @@ class RunDriver:
             context = await self._contexts.load(run_id, run.context)
             session = self._session_of(run)
             check_session(run, session)  # here, where a refusal is written into the log, and people see it
-        except Exception as error:  # noqa: BLE001  # a factory of the user may raise anything; the log of the run has it
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # a user's factory may raise anything: the log has it
             await self._note_stop(log, run, error)
             _say_stopped(run_id, error)
             return True
@@ -247,7 +247,7 @@ class RunDriver:
         await self._store.park(run_id, parked=True)
         logger.error("run parked", extra={"action": "run_parked", "run_id": run_id, "takeovers": takeovers})
 
-    async def _note_stop(self, log: Log, run: RunFold, error: Exception) -> None:
+    async def _note_stop(self, log: Log, run: RunFold, error: BaseException) -> None:
         """The context could not be made: say so in the run's log, where people look."""
         driver = _Attempt()
         lease = await self._store.lease(log.run_id, driver)
@@ -283,7 +283,7 @@ class _Attempt:
     __slots__ = ("__weakref__",)
 
 
-def _say_stopped(run_id: str, error: Exception) -> None:
+def _say_stopped(run_id: str, error: BaseException) -> None:
     """With the traceback where the error is none of ours: nobody else shows it."""
     said = {"action": "run_stopped", "run_id": run_id, "error": type(error).__name__}
     logger.warning("run stopped", extra=said, exc_info=None if isinstance(error, PlacetError) else error)

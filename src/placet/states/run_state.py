@@ -7,6 +7,7 @@ state is safe to use from several threads: its log is never changed, and its dec
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -32,7 +33,7 @@ from placet.declare.decisions import (
 )
 from placet.declare.run_config import DEFAULT_MAX_TURNS
 from placet.declare.tool_values import InvalidArguments
-from placet.facts.codec import JsonObject, NotPlain, plain_item, plain_str, writable
+from placet.facts.codec import JsonObject, NotPlain, fresh, plain_item, plain_str, writable
 from placet.facts.errors import RunFinished, UserError
 from placet.facts.events import DecisionMade, Delivery, GrantMade, InputAdded, RunStarted
 from placet.facts.ids import call_id, mint, path_of, request_id
@@ -314,7 +315,11 @@ class RunState(Generic[T]):
             context = given.context if isinstance(given, RunContextWrapper) else given
         else:
             context = unpack_context(document.context, deserializer, strict=strict)
-        state = cls.of_run(graph, document.log, document.run, context, clock)
+        return cls._of_document(graph, document, context, clock)
+
+    @classmethod
+    def _of_document(cls, graph: AgentGraph, document: StateDocument, context: Any, clock: Clock) -> RunState[T]:
+        state: RunState[T] = cls.of_run(graph, document.log, document.run, context, clock)
         state._made_by_hand = document.made_by_hand
         state._added = tuple(document.added)
         if document.made_by_hand:
@@ -328,9 +333,44 @@ class RunState(Generic[T]):
         state._context._ledger.stage(decisions, grants, document.entries)
         return state
 
+    # -- copying ----------------------------------------------------------------------------------------------------
+
+    def __copy__(self) -> RunState[T]:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, _memo: object) -> RunState[T]:
+        """An independent snapshot, like another `to_state()`: deciding on one changes nothing on the other. Agents and
+        your context are the same objects."""
+        run = self._run.copy()
+        context: Any = self._context.context if self._context is not None else None
+        twin: RunState[T] = RunState.of_run(self._graph, self._log.copy(), run, context, self._clock)
+        twin._made_by_hand, twin._added = self._made_by_hand, self._added
+        if self._context is None:
+            twin._context = None
+        elif self._made_by_hand:
+            ledger = self._context._ledger.copy()
+            twin._context = RunContextWrapper(context, run.usage.copy(), ledger=ledger, clock=self._clock)
+        return twin
+
+    def __reduce__(self) -> tuple[Callable[[str], RunState[Any]], tuple[str]]:
+        """As its text: without agents, secrets, and a context that is no mapping. It is gone on with by
+        `Runner.run(agent, state, context=…)`; until then, agents are shown by their addresses."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the context is left out is said here, once and for all
+            return _unpickled, (self.to_string(),)
+
     def __repr__(self) -> str:
         waiting = sum(1 for _ in self._run.waiting())
         return f"RunState(run_id={self.run_id!r}, turn={self._run.turn}, waiting={waiting})"
+
+
+def _unpickled(text: str) -> RunState[Any]:
+    document = load_text(text, None)
+    graph = AgentGraph(Agent(name=document.run.starting_agent), stand_ins=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        context = unpack_context(document.context, None, strict=False)
+    return RunState._of_document(graph, document, context, SYSTEM_CLOCK)
 
 
 def check_agent(agent: object) -> None:
@@ -422,7 +462,8 @@ def pending_item(run: RunFold, local: str, run_id: str, graph: AgentGraph) -> To
 def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph) -> ToolApprovalItem:
     """What a person is shown: the call as it would run, so in doubt after an edit, what the edit made of it."""
     is_as_written = call.edited is None and call.values is None
-    shown = dict(call.item) if is_as_written else {**call.item, "arguments": call.effective_text}
+    item = fresh(call.item)
+    shown = item if is_as_written else {**item, "arguments": call.effective_text}
     return ToolApprovalItem(
         graph.at(owner.response_agent),
         RawItem(shown),
@@ -434,7 +475,7 @@ def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph) ->
         agent_path=owner.response_agent,
         why=call.why,
         proposed_arguments=None if call.values is None else call.arguments,
-        questions=call.questions if call.status is Status.ELICITED else None,
+        questions=fresh(call.questions) if call.status is Status.ELICITED else None,
     )
 
 

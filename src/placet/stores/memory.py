@@ -23,6 +23,10 @@ _MAY_GRANT = frozenset({GrantMade, GrantRevoked, InChild})
 """The kinds of facts that can change what stands for runs to come."""
 
 
+MAX_USED_UP = 100
+"""So many grants that are used up are remembered."""
+
+
 class MemoryStore:
     """Logs of this process: so many waiting runs, so many bytes, so many ended ones (the newest of them with their
     log)."""
@@ -52,6 +56,8 @@ class MemoryStore:
         """The key of the session on which a run waits."""
         self._grants: dict[str, GrantMade] = {}
         self._grant_uses: dict[str, set[str]] = {}
+        self._used_up: OrderedDict[str, None] = OrderedDict()
+        """Grants that decide nothing more, oldest first."""
         self._bytes = 0
         """How many the logs of the waiting runs have."""
         self._epoch = 0
@@ -160,7 +166,20 @@ class MemoryStore:
             if call_id not in users and len(users) >= grant.uses:
                 return False
             users.add(call_id)
+            if len(users) >= grant.uses:
+                self._note_used_up(grant.id)
             return True
+
+    def _note_used_up(self, grant_id: str) -> None:
+        """It decides nothing more. It is kept for a while, since the calls that it decided may ask again."""
+        self._used_up[grant_id] = None
+        while len(self._used_up) > MAX_USED_UP:
+            oldest, _ = self._used_up.popitem(last=False)
+            self._forget_grant(oldest)
+
+    def _forget_grant(self, grant_id: str) -> None:
+        self._grants.pop(grant_id, None)
+        self._grant_uses.pop(grant_id, None)
 
     def _keep_standing_grants(self, line: Line) -> None:
         for fact in line.facts:
@@ -168,7 +187,8 @@ class MemoryStore:
             if type(bare) is GrantMade and bare.scope == "agent":
                 self._grants[bare.id] = bare
             elif type(bare) is GrantRevoked:
-                self._grants.pop(bare.id, None)
+                self._forget_grant(bare.id)
+                self._used_up.pop(bare.id, None)
 
     def _remember_end(self, log: Log, run: RunFold) -> None:
         """Keep the outline, and of the newest ended runs the log too: who asks again gets the whole result."""
