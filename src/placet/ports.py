@@ -418,9 +418,9 @@ class StoreNumbers(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
     """Runs that wait for people."""
     running: int
-    """Runs that have not ended and do not wait."""
+    """Runs that have not ended, do not wait for people, and were not stopped."""
     stopped: int
-    """Of these, how many an error stopped: they wait to be resumed."""
+    """Runs that an error stopped: they wait to be resumed."""
     parked: int
     """Runs that took too many drivers down: they wait for an operator."""
     ended: int

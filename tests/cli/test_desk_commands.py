@@ -76,7 +76,9 @@ def test_what_waits_is_listed_and_shown_whole(place: Place, run: Run) -> None:
 def test_each_word_is_said_by_who_is_asking_and_the_run_goes_on(place: Place, run: Run) -> None:
     first, second = pending(run)
 
-    approved = run("approve", first["id"].removeprefix(place.run_id), "--reason", "checked")
+    approved = run(
+        "approve", first["id"].removeprefix(place.run_id), "--digest", first["digest"], "--reason", "checked"
+    )
     rejected = run("reject", second["id"], "--message", "too much", "--json")
 
     assert approved.startswith("approved: refund")
@@ -183,8 +185,9 @@ def test_a_contradicting_word_is_refused_and_names_who_decided(place: Place, run
 
 
 def test_an_id_that_fits_several_or_none_is_refused_in_words(place: Place, run: Run) -> None:
-    several = run("approve", place.run_id, fails=True)
-    none = run("approve", "nothing", fails=True)
+    first, _ = pending(run)
+    several = run("show", place.run_id + ":", fails=True)
+    none = run("approve", "nothing", "--digest", first["digest"], fails=True)
 
     assert "fits 2 requests" in several
     assert "there is no request 'nothing'" in none
@@ -311,10 +314,14 @@ def test_an_approval_is_taken_back_until_its_call_begins(place: Place, run: Run)
     run("grants", "hold", "tool", "refund")
     run("approve", first["id"])
 
-    taken = run("revoke", first["id"].removeprefix(place.run_id), "--reason", "wrong customer")
+    short = first["id"].removeprefix(place.run_id)
+    taken = run("revoke", short, "--digest", first["digest"], "--reason", "wrong customer")
     asked = next(row for row in pending(run) if row["id"] != second["id"])
 
-    assert taken.splitlines() == [f"taken back: refund  {first['id']}", f"asked anew: {asked['id']}"]
+    assert taken.splitlines() == [
+        f'taken back: refund order_id="1042" cents=4900 reason="broken"  {first["id"]}',
+        f"asked anew: {asked['id']}",
+    ]
     assert asked["why"] == f"its approval was taken back by {place.who}: wrong customer"
 
 
@@ -323,9 +330,9 @@ def test_what_cannot_be_taken_back_is_said_and_does_not_keep_the_others(place: P
     run("grants", "hold", "tool", "refund")
     run("approve", second["id"])
 
-    said = run("revoke", "nothing", first["id"], second["id"], fails=True)
+    said = run("revoke", "run_x:1.0#1", first["id"], second["id"], fails=True)
 
-    assert "there is no request 'nothing'" in said
+    assert "there is no request 'run_x:1.0#1'" in said
     assert "has no decision that could be revoked" in said
     assert json.loads(run("show", second["id"], "--json"))["status"] == "closed"
 
@@ -333,9 +340,9 @@ def test_what_cannot_be_taken_back_is_said_and_does_not_keep_the_others(place: P
 def test_an_id_that_is_none_does_not_keep_the_others_from_being_decided(place: Place, run: Run) -> None:
     first, _ = pending(run)
 
-    said = run("approve", "nothing", first["id"], fails=True)
+    said = run("approve", "run_x:1.0#1", first["id"], fails=True)
 
-    assert "there is no request 'nothing'" in said
+    assert "there is no request 'run_x:1.0#1'" in said
     assert json.loads(run("show", first["id"], "--json"))["status"] == "approved"
 
 
@@ -465,7 +472,19 @@ def test_an_end_that_is_no_moment_is_wrong_usage(
     assert "write a span like 30min, 8h or 7d" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["pending"], ["runs"], ["show", "x"], ["approve", "x"], ["tokens"], ["watch"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["pending"],
+        ["runs"],
+        ["show", "x"],
+        ["approve", "run_x:1.0#1"],
+        ["tokens"],
+        ["watch"],
+        ["top"],
+        ["top", "--json"],
+    ],
+)
 def test_a_slip_in_the_address_of_a_store_does_not_look_like_an_empty_one(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from placet import __version__
 from placet.cli.main import COMMANDS, main
 from tests.cli.running import PLACET, at_a_terminal, environment, placet, run
 
+AGENT = ["run", "tests.desk_api.agents_here:agents", "--agent", "Support"]
 HELP = Path(__file__).parent / "help"
 
 
@@ -55,7 +56,10 @@ def test_an_unknown_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -
     code = main(["dmeo"])
 
     assert code == 2
-    assert capsys.readouterr().err == "placet: there is no command 'dmeo': «placet --help» lists them.\n"
+    assert (
+        capsys.readouterr().err
+        == "placet: there is no command 'dmeo' (did you mean «demo»?): «placet --help» lists them.\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,9 +167,9 @@ def test_what_the_system_says_is_told_as_a_sentence(tmp_path: Path) -> None:
 def test_whoever_is_waited_for_is_told_so_and_complaints_break_between_words(tmp_path: Path) -> None:
     store = ["--store", f"sqlite:///{tmp_path / 'x.db'}"]
     placet("users", "add", "bob", *store, cwd=tmp_path)
+    with at_a_terminal(*AGENT, "-", *store, cwd=Path.cwd(), width=40) as waited:
+        waited.expect("Type the input, then Ctrl-D.")
     with at_a_terminal("respond", "nothing", *store, cwd=tmp_path, width=40) as one:
-        one.expect("Type the answer, then Ctrl-D.")
-        one.press(b"paid\n\x04")
         said = one.expect("lists them.")
 
     assert "there is no request" in said

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from placet.cli.main import main
+from placet.cli.naming import short_name
 from placet.desk import Desk, DeskRequest
 from placet.stores.opening import open_store
 from tests.cli.running import at_a_terminal
@@ -89,7 +90,8 @@ def test_an_edit_that_nobody_could_check_says_so(store: str, run: Run) -> None:
     assert remark.startswith("placet: Not checked: ")
     assert "--agents MODULE:NAME" in remark
     assert "cents" in words
-    assert silence == ""
+    assert "Not checked" not in silence
+    assert "nobody seems to drive the runs of this store: «placet serve MODULE:NAME»" in silence
 
 
 @pytest.mark.promise("P15")
@@ -167,7 +169,8 @@ def test_a_narrow_terminal_keeps_ids_whole(store: str, tmp_path: Path) -> None:
         code = person.end()
 
     assert code == 0
-    assert {first.id, second.id} <= set(person.screen.splitlines())
+    names = {short_name({"id": each.id, "digest": each.digest}) for each in (first, second)}
+    assert names <= {line.split()[0] for line in person.screen.splitlines() if line}
 
 
 def test_whoever_waits_for_a_run_is_told_which_and_who_drives_it(store: str) -> None:
@@ -203,7 +206,7 @@ def test_the_id_of_a_question_that_was_asked_anew_names_the_new_one(word: str, s
     anew = next(each for each in waiting(store) if each.id != second.id)
 
     code, _, words = run(word, first.id)
-    decided, _, _ = run(word, anew.id.removeprefix(anew.run_id))
+    decided, _, _ = run(word, anew.id.removeprefix(anew.run_id), "--digest", anew.digest)
 
     assert (code, decided) == (1, 0)
     assert f"asked about anew under …{anew.id.removeprefix(anew.run_id)}." in words

@@ -45,7 +45,10 @@ async def test_a_word_that_is_none_of_the_allowed_ones_is_told_which_those_are(
 
 @pytest.mark.parametrize(
     ("address", "allowed"),
-    [("/v1/runs?status=done", "ended, running, waiting"), ("/v1/approvals?status=open", "all, answered, approved")],
+    [
+        ("/v1/runs?status=done", "ended, running, stopped, waiting"),
+        ("/v1/approvals?status=open", "all, answered, approved"),
+    ],
 )
 async def test_a_filter_that_is_none_of_the_allowed_words_is_told_which_those_are(
     server: RunningDesk, address: str, allowed: str

@@ -143,7 +143,10 @@ async def _pending(made: Desk) -> bool:
 
 
 async def test_the_command_works_on_a_store_without_a_fleet(tmp_path: Path) -> None:
-    found = await asyncio.to_thread(placet, "top", "--store", f"sqlite:///{tmp_path / 'p.db'}", cwd=tmp_path)
+    url = f"sqlite:///{tmp_path / 'p.db'}"
+    async with open_store(url):
+        pass
+    found = await asyncio.to_thread(placet, "top", "--store", url, cwd=tmp_path)
 
     assert found.returncode == 0, found.stderr
     assert "nobody is asked anything" in found.stdout

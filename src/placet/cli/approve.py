@@ -19,4 +19,4 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    return say(options, lambda _request: {"decision": "approve"})
+    return say(options, lambda _request: {"decision": "approve"}, "Approve this?")

@@ -22,6 +22,7 @@ from placet.cli.loading import DEFAULT_STORE, add_store, agents_of, refuse_if_mi
 from placet.cli.terminal import shown, this_user
 from placet.facts.addresses import without_credentials
 from placet.facts.codec import JsonObject
+from placet.stores.opening import open_store
 
 TIMEOUT = 30.0
 PAGE = 200
@@ -81,25 +82,31 @@ def client_of(options: argparse.Namespace, *, begins: bool = False) -> Iterator[
     A store that is not there is made only by what `begins` something in it: a slip in its address must not look like an
     empty store.
     """
-    if options.desk and options.store:
-        raise WrongUsage("--desk asks a desk and --store goes straight to a store: write one of them.")
-    if not options.store:
-        options.desk = options.desk or os.environ.get("PLACET_DESK")
+    settle_place(options)
     if options.desk:
-        yield OverHttp(str(options.desk), _token(options))
+        yield OverHttp(str(options.desk), token_of(options))
         return
     place = getattr(options, "agents", None)
-    store = options.store or store_url(os.environ.get("PLACET_STORE") or DEFAULT_STORE)
     if not begins:
-        refuse_if_missing(str(store))
-    on_store = OnStore(str(store), agents_of(place) if place else [])
+        refuse_if_missing(str(options.store))
+    on_store = OnStore(str(options.store), agents_of(place) if place else [], begins=begins)
     try:
         yield on_store
     finally:
         on_store.close()
 
 
-def _token(options: argparse.Namespace) -> str | None:
+def settle_place(options: argparse.Namespace) -> None:
+    """Afterwards either `desk` or `store` is set: what is written beats what the environment says."""
+    if options.desk and options.store:
+        raise WrongUsage("--desk asks a desk and --store goes straight to a store: write one of them.")
+    if not options.store:
+        options.desk = options.desk or os.environ.get("PLACET_DESK")
+    if not options.desk:
+        options.store = options.store or store_url(os.environ.get("PLACET_STORE") or DEFAULT_STORE)
+
+
+def token_of(options: argparse.Namespace) -> str | None:
     found, place = os.environ.get("PLACET_TOKEN"), "$PLACET_TOKEN"
     if options.token_file is not None:
         place = repr(options.token_file)
@@ -218,7 +225,7 @@ def _read(status: int, text: bytes) -> Any:  # Any: as the API's description say
 class OnStore:
     """Asks the desk's own application in this process; nobody listens on a port."""
 
-    def __init__(self, store: str, agents: list[Any]) -> None:
+    def __init__(self, store: str, agents: list[Any], *, begins: bool) -> None:
         if find_spec("starlette") is None:
             raise WrongUsage("this command needs an extra that is not installed: pip install 'placet[desk]'.")
         from placet.desk import Desk
@@ -226,7 +233,8 @@ class OnStore:
         from placet.desk.web.settings import WebSettings
 
         self._runner = asyncio.Runner()
-        self._desk = Desk(store, agents=agents, run=False)
+        self._store = open_store(store, create=begins)
+        self._desk = Desk(self._store, agents=agents, run=False)
         settings = WebSettings(
             is_open=True, open_name=this_user(), requests_per_second=1e9, burst=10**9, hosts=("placet",)
         )
@@ -242,6 +250,7 @@ class OnStore:
     async def _shut(self) -> None:
         await self._app.state.web.feed.close()
         await self._desk.__aexit__(None, None, None)
+        await self._store.close()
 
     def ask(self, method: str, path: str, query: Query | None = None, body: JsonObject | None = None) -> Any:
         text = b"" if body is None else json.dumps(body).encode()
@@ -260,24 +269,32 @@ class OnStore:
     def listen(self, path: str, query: Query) -> Iterator[JsonObject]:
         chunks: asyncio.Queue[bytes] = asyncio.Queue()
 
+        status = 200
+
         def hear(message: Mapping[str, Any]) -> None:
-            chunks.put_nowait(message.get("body", b""))
+            nonlocal status
+            status = message.get("status", status)
+            if "body" in message:
+                chunks.put_nowait(message["body"])
 
         async def start() -> asyncio.Task[None]:
             return asyncio.create_task(self._call("GET", target_of(path, query), b"", hear))
 
         task = self._runner.run(start())
         try:
-            yield from read_events(self._lines(chunks))
+            first = self._runner.run(chunks.get())
+            if status != 200:  # it says why there is no stream, and ends
+                _read(status, first)
+            yield from read_events(self._lines(first, chunks))
         finally:
             task.cancel()
 
-    def _lines(self, chunks: asyncio.Queue[bytes]) -> Iterator[str]:
-        rest = ""
+    def _lines(self, first: bytes, chunks: asyncio.Queue[bytes]) -> Iterator[str]:
+        rest = first.decode()
         while True:
-            rest += self._runner.run(chunks.get()).decode()
             *whole, rest = rest.split("\n")
             yield from whole
+            rest += self._runner.run(chunks.get()).decode()
 
     async def _call(self, method: str, target: str, body: bytes, hear: Callable[[Mapping[str, Any]], None]) -> None:
         path, _, query = target.partition("?")

@@ -1,20 +1,26 @@
-"""What `approve`, `reject`, `edit` and `respond` share: which requests, and sending the word."""
+"""What `approve`, `reject`, `edit`, `respond` and `revoke` share: which requests, and saying the word about each."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Callable
 
-from placet.cli.asking import Client, Refused, add_desk, client_of, part
-from placet.cli.exit_codes import FAILED, OK, CommandFailed
+from placet.cli.asking import Client, Refused, add_desk, all_pages, client_of, part
+from placet.cli.cards import two_columns, value_text
+from placet.cli.exit_codes import FAILED, OK, CommandFailed, WrongUsage
 from placet.cli.loading import add_json
-from placet.cli.naming import request_named
+from placet.cli.naming import Found, is_whole_id, request_named
 from placet.cli.people import warn
-from placet.cli.terminal import complain, shown
+from placet.cli.show import request_lines
+from placet.cli.terminal import Terminal, ask, complain, is_somebody_there, sentence, shown, this_terminal
 from placet.facts.codec import JsonObject
 
 _DONE = {"approve": "approved", "reject": "rejected", "edit": "approved with other arguments", "respond": "answered"}
+YES = ("y", "yes")
+TAKEN_WITHIN = 1.5
+"""Seconds within which somebody who drives a store takes what was decided."""
 
 
 def cancel_words(by: object, reason: object) -> str:
@@ -22,13 +28,22 @@ def cancel_words(by: object, reason: object) -> str:
     return f"cancelled by {by or 'somebody'}" + (f": {reason}" if reason else "")
 
 
+def drivers_of(run_id: str) -> str:
+    """Who could have a run go on, and how."""
+    return f"«placet serve MODULE:NAME», a worker, or «placet run MODULE:NAME --go-on {run_id}»"
+
+
 def add_request(parser: argparse.ArgumentParser, *, several: bool) -> None:
-    words = "of a request; its end is enough where it fits only one"
+    words = "of a request; in a terminal a short name does too, after its card was shown and confirmed"
     parser.add_argument("ids", nargs="+" if several else 1, metavar="ID", help=words)
     parser.add_argument("--reason", metavar="TEXT", help="why, for the record")
-    parser.add_argument("--digest", metavar="DIGEST", help="decide only about what had this digest when it was shown")
+    add_digest(parser)
     add_desk(parser, with_agents=True)
     add_json(parser)
+
+
+def add_digest(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--digest", metavar="DIGEST", help="decide only about what had this digest when it was shown")
 
 
 def add_always(parser: argparse.ArgumentParser) -> None:
@@ -49,45 +64,143 @@ def _scope(text: str) -> str:
     return text
 
 
-def say(options: argparse.Namespace, word_for: Callable[[JsonObject], JsonObject]) -> int:
+# -- which request, and whether it is meant ---------------------------------------------------------------------------
+
+
+def can_ask(options: argparse.Namespace) -> bool:
+    """Whether somebody is there who can look at a card and confirm it; a program that reads JSON is nobody."""
+    return is_somebody_there() and not options.json
+
+
+def refuse_uncertain_names(options: argparse.Namespace) -> None:
+    """Before anything is done: where nobody can be asked, a short name could mean what came after somebody looked."""
+    uncertain = [name for name in options.ids if not is_whole_id(name)]
+    if uncertain and options.digest is None and not can_ask(options):
+        words = f"{uncertain[0]!r} is a short name, and nobody is here to confirm what it means"
+        raise WrongUsage(f"{words}: write the whole id («placet pending --json» lists them), or add --digest.")
+
+
+def is_meant(options: argparse.Namespace, found: Found, question: str) -> bool:
+    """Whether the request is the one that was meant: certainly, or because somebody has seen its card and says so."""
+    if found.is_certain:
+        return True
+    if not can_ask(options):
+        request = found.request
+        words = f"is a short name that means {request['id']} at this moment: write the whole id, or add --digest"
+        raise CommandFailed(f"{words}.")
+    terminal = this_terminal()
+    terminal.say_all(request_lines(found.request, terminal))
+    return (ask(f"{question} [y/N]") or "").strip().lower() in YES
+
+
+# -- saying it --------------------------------------------------------------------------------------------------------
+
+
+def say(options: argparse.Namespace, word_for: Callable[[JsonObject], JsonObject], question: str) -> int:
     """Say the word about each request; one that is refused does not keep the others from being decided."""
-    failed = 0
+    refuse_uncertain_names(options)
     with client_of(options) as client:
-        for name in options.ids:
-            failed += not _say_one(client, options, name, word_for)
-    return FAILED if failed else OK
+        runs = [_say_one(client, options, name, word_for, question) for name in options.ids]
+        for run_id in dict.fromkeys(filter(None, runs)):
+            _say_if_nobody_drives(client, run_id)
+    return OK if all(runs) else FAILED
 
 
 def _say_one(
-    client: Client, options: argparse.Namespace, name: str, word_for: Callable[[JsonObject], JsonObject]
-) -> bool:
+    client: Client,
+    options: argparse.Namespace,
+    name: str,
+    word_for: Callable[[JsonObject], JsonObject],
+    question: str,
+) -> str | None:
+    """The run in which it was decided; None: it was not."""
     try:
-        request = request_named(client, name)
+        named = request_named(client, name, options.digest)
+        if not is_meant(options, named, question):
+            failed(options, name, "nothing was decided.")
+            return None
     except Refused:
         raise
     except CommandFailed as error:
-        return _failed(options, name, {"detail": str(error)}, str(error))
-    common: JsonObject = {"digest": options.digest or request["digest"]}  # what was just looked up is what is meant
-    if options.reason is not None:
-        common["reason"] = options.reason
-    if getattr(options, "always", None):
-        common["always"] = {"scope": options.always}
-    word = {**word_for(request), **common}
-    path = f"/v1/approvals/{part(str(request['id']))}/decisions"
+        failed(options, name, str(error))
+        return None
+    request = named.request
+    word = {**word_for(request), **_common(options, request)}
+    also = _decided_besides(client, request) if "always" in word else []
     try:
-        found: JsonObject = client.ask("POST", path, None, word)
+        found: JsonObject = client.ask("POST", f"/v1/approvals/{part(str(request['id']))}/decisions", None, word)
     except Refused as error:
-        return _failed(options, str(request["id"]), error.problem, f"{request['id']}: {error}")
+        failed(options, str(request["id"]), str(error), error.problem)
+        return None
     warn(found)
     if options.json:
         print(json.dumps(found))
     else:
-        print(f"{_DONE[str(word['decision'])]}: {shown(str(found['tool']))}  {found['id']}")
-    return True
+        terminal = this_terminal()
+        terminal.say_all(decided_lines(found, word, terminal))
+    if also:
+        complain(f"it stands for {len(also)} more that wait in this run, and decides them too: {', '.join(also)}.")
+    return str(found["run_id"])
 
 
-def _failed(options: argparse.Namespace, name: str, problem: JsonObject, words: str) -> bool:
+def _say_if_nobody_drives(client: Client, run_id: str) -> None:
+    """A decision takes effect when somebody drives the run: where nobody comes, it must not look done."""
+    give_up = time.monotonic() + TAKEN_WITHIN
+    while True:
+        numbers = client.ask("GET", "/v1/numbers")["store"]
+        if not numbers["due"] or numbers["driven"]:
+            return
+        if time.monotonic() > give_up:
+            break
+        time.sleep(0.1)
+    held = client.ask("GET", f"/v1/runs/{part(run_id)}")["held"]
+    if held:
+        complain(f"{run_id} is held back: {sentence(held)} It goes on when the hold is lifted.")
+    else:
+        complain(f"recorded, but nobody seems to drive the runs of this store: {drivers_of(run_id)} would.")
+
+
+def _common(options: argparse.Namespace, request: JsonObject) -> JsonObject:
+    found: JsonObject = {"digest": options.digest or request["digest"]}  # what was just looked at is what is meant
+    if options.reason is not None:
+        found["reason"] = options.reason
+    if getattr(options, "always", None):
+        found["always"] = {"scope": options.always}
+    return found
+
+
+def _decided_besides(client: Client, request: JsonObject) -> list[str]:
+    """What waits already and a standing decision about this request would decide with it."""
+    query = {"status": "pending", "run_id": request["run_id"], "agent": request["agent"], "tool": request["tool"]}
+    rows = all_pages(client, "/v1/approvals", query, None)
+    return [str(row["id"]) for row in rows if row["id"] != request["id"] and row["kind"] == "approval"]
+
+
+def decided_lines(found: JsonObject, word: JsonObject, terminal: Terminal) -> list[str]:
+    """What was decided, whole: the tool, the arguments that run, whose call it is, and who decided."""
+    verdict = str(word["decision"])
+    rows = [*_arguments(found, word), *_said(word)]
+    rows += [("agent", shown(str(found["agent"]))), ("run", str(found["run_id"])), ("request", str(found["id"]))]
+    rows += [("by", shown(str(found.get("decided_by") or "somebody")))]
+    width = 10_000 if terminal.is_piped else terminal.width - 2
+    lines = [painted.rstrip() for _, painted in two_columns(rows, width, terminal, "dim")]
+    return [f"{_DONE[verdict]}: {shown(str(found['tool']))}  {found['id']}", *(f"  {line}" for line in lines)]
+
+
+def _arguments(found: JsonObject, word: JsonObject) -> list[tuple[str, str]]:
+    arguments = word["arguments"] if word["decision"] == "edit" else found["arguments"]
+    if not isinstance(arguments, dict):
+        return [("arguments", shown(str(arguments)))]
+    return [(shown(name), value_text(value)) for name, value in arguments.items()] or [("no arguments", "")]
+
+
+def _said(word: JsonObject) -> list[tuple[str, str]]:
+    told = [("the model reads", word.get("message")), ("answer", word.get("output")), ("reason", word.get("reason"))]
+    return [(name, shown(value) if isinstance(value, str) else value_text(value)) for name, value in told if value]
+
+
+def failed(options: argparse.Namespace, name: str, words: str, problem: JsonObject | None = None) -> None:
+    """Say why nothing was done about this one."""
     if options.json:
-        print(json.dumps({"id": name, "problem": problem}))
-    complain(words)
-    return False
+        print(json.dumps({"id": name, "problem": problem or {"detail": words}}))
+    complain(f"{name}: {words}")

@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.set and options.arguments is not None:
         raise WrongUsage("--set changes some arguments and --arguments gives all: write one of them.")
-    return say(options, lambda request: {"decision": "edit", "arguments": _edited(options, request)})
+    return say(options, lambda request: {"decision": "edit", "arguments": _edited(options, request)}, "Edit this?")
 
 
 def _edited(options: argparse.Namespace, request: JsonObject) -> JsonObject:

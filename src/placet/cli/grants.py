@@ -7,7 +7,7 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 
-from placet.cli.asking import Client, add_desk, client_of, part
+from placet.cli.asking import Client, add_desk, all_pages, client_of, part
 from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_json
 from placet.cli.number_options import whole_number
@@ -20,7 +20,8 @@ placet grants                 lists standing decisions
 placet grants add AGENT TOOL  makes one: calls of this tool by this agent are
                               approved (with --reject: rejected) from now on;
                               where two contradict each other, the newer wins
-placet grants revoke ID       takes one back; calls that have not begun are asked about
+placet grants revoke ID       takes one back; calls that have not begun are
+                              asked about
 placet grants holds           lists what operators hold back
 placet grants hold KIND NAME  holds a run, an agent or a tool: nothing that it
                               covers starts, approved or not
@@ -100,7 +101,7 @@ def _moment(text: str, now: datetime | None = None) -> str:
 
 def _list_grants(client: Client, options: argparse.Namespace) -> int:
     head = ["grant", "decision", "agent", "tool", "by", "age", "bounds"]
-    rows = client.ask("GET", "/v1/grants")["data"]
+    rows = list(all_pages(client, "/v1/grants", {}, None))
     return show_list(options, rows, head, _grant_row, "No standing decisions.")
 
 
@@ -123,7 +124,7 @@ def _end(until: object) -> str:
 
 
 def _list_holds(client: Client, options: argparse.Namespace) -> int:
-    rows = client.ask("GET", "/v1/holds")["data"]
+    rows = list(all_pages(client, "/v1/holds", {}, None))
     return show_list(options, rows, ["held", "name", "by", "since", "reason"], _hold_row, "Nothing is held.")
 
 

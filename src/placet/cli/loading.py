@@ -49,11 +49,10 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def store_of(options: argparse.Namespace) -> DeskStore:
-    """The store that is to be looked into. A file that is not there is not made: a typing error must not look whole."""
+    """The store that is to be looked into. One that is not there is not made: a typing error must not look whole."""
     url = str(options.store)
-    store = open_store(url)
     refuse_if_missing(url)
-    return store
+    return open_store(url, create=False)
 
 
 def refuse_if_missing(url: str) -> None:

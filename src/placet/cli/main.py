@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import NoReturn, Protocol
 
 from placet import PlacetError, __version__
@@ -61,6 +62,27 @@ exit codes:
   2    wrong usage; nothing was done
   130  interrupted (Ctrl-C); what was decided so far is kept
 """
+
+
+_OTHER_NAMES = {
+    "accept": "approve",
+    "yes": "approve",
+    "deny": "reject",
+    "no": "reject",
+    "answer": "respond",
+    "inbox": "pending",
+    "list": "pending",
+    "ls": "pending",
+    "ps": "runs",
+    "log": "show",
+    "logs": "audit",
+    "start": "run",
+    "server": "serve",
+    "undo": "revoke",
+    "monitor": "top",
+    "user": "users",
+}
+"""What other programs call the same."""
 
 
 class CommandModule(Protocol):
@@ -119,6 +141,7 @@ def _usage(parser: argparse.ArgumentParser) -> str:
     words = [
         form._format_args(each, form._get_default_metavar_for_positional(each)).replace("...", "…")
         for each in parser._get_positional_actions()
+        if each.help != argparse.SUPPRESS
     ]
     return " ".join([parser.prog, "[OPTION …]", *words]).replace("%", "%%")
 
@@ -143,9 +166,17 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if command is None:
         if name.startswith("-"):
             root.parse_args([name])  # --help and --version end here, and what is unknown too
-        raise WrongUsage(f"there is no command {name!r}: «placet --help» lists them.")
+        raise WrongUsage(f"there is no command {name!r}{_meant(name)}: «placet --help» lists them.")
     module: CommandModule = importlib.import_module(command.module)
     return module.run(_parsed(command_parser(command, module), rest))
+
+
+def _meant(name: str) -> str:
+    """The commands that somebody who wrote this may have meant."""
+    names = [command.name for command in COMMANDS]
+    known = _OTHER_NAMES.get(name.lower())
+    close = [known] if known is not None else get_close_matches(name.lower(), names, n=2, cutoff=0.6)
+    return f" (did you mean {' or '.join(f'«{each}»' for each in close)}?)" if close else ""
 
 
 def _parsed(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:

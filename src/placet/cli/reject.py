@@ -24,4 +24,4 @@ def run(options: argparse.Namespace) -> int:
     word: JsonObject = {"decision": "reject"}
     if options.message is not None:
         word["message"] = options.message
-    return say(options, lambda _request: word)
+    return say(options, lambda _request: word, "Reject this?")

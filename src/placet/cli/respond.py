@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 
 from placet.cli.deciding import add_request, say
 from placet.cli.exit_codes import WrongUsage
 from placet.cli.terminal import read_all
+from placet.facts.codec import Json
 
 DESCRIPTION = """\
 Answers in the tool's place: the call does not run, and the model reads the
@@ -21,15 +23,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="TEXT", help="the answer; without it, standard input is read")
     parser.add_argument("--as-json", action="store_true", help="the answer is JSON, not a text")
     add_request(parser, several=False)
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)  # an answer that stands where it does not belong
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.words:
+        words = shlex.quote(" ".join(options.words))
+        raise WrongUsage(f"the answer is an option: placet respond {options.ids[0]} --output {words}.")
+    if options.output is not None:
+        _answer(options)  # what cannot be read is refused before anybody is asked anything
+    return say(options, lambda _request: {"decision": "respond", "output": _answer(options)}, "Answer this?")
+
+
+def _answer(options: argparse.Namespace) -> Json:
     text = _from_standard_input() if options.output is None else options.output
     try:
-        output = json.loads(text) if options.as_json else text
+        found: Json = json.loads(text) if options.as_json else text
     except ValueError as error:
         raise WrongUsage(f"the answer is not JSON: {error}.") from error
-    return say(options, lambda _request: {"decision": "respond", "output": output})
+    return found
 
 
 def _from_standard_input() -> str:

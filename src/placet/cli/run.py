@@ -11,12 +11,13 @@ import msgspec
 
 from placet.cli.deciding import cancel_words
 from placet.cli.exit_codes import FAILED, OK, WrongUsage
-from placet.cli.loading import add_json, add_store, agents_of
-from placet.cli.terminal import Terminal, complain, read_all, shown, this_terminal, this_user
+from placet.cli.loading import add_json, add_store, agents_of, refuse_if_missing
+from placet.cli.terminal import Terminal, complain, read_all, sentence, shown, this_terminal, this_user
 from placet.declare.agent import Agent
 from placet.desk import Desk, DeskRequest, DeskRun
 from placet.desk.cancelling import cancel_of
 from placet.facts.events import CancelAsked
+from placet.stores.opening import open_store
 
 DESCRIPTION = """\
 Starts a run and drives it here, until it ends or waits for people. What waits
@@ -39,6 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if (options.input is None) == (options.go_on is None):
         raise WrongUsage("give the INPUT of a new run, or --go-on RUN.")
+    if options.go_on is not None:
+        refuse_if_missing(str(options.store))
     agents = agents_of(options.agents)
     names = [agent.address for agent in agents]
     if options.go_on is None and options.agent is None and len(agents) > 1:
@@ -47,7 +50,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _drive(options: argparse.Namespace, agents: list[Agent[Any]], name: str) -> int:
-    async with Desk(str(options.store), agents=agents, run=False) as desk:  # no other run of the store is touched
+    async with (
+        open_store(str(options.store), create=options.go_on is None) as store,
+        Desk(store, agents=agents, run=False) as desk,  # no other run of the store is touched
+    ):
         if options.go_on is None:
             text = read_all("the input") if options.input == "-" else options.input
             run_id = (await desk.start(name, text, by=this_user())).id
@@ -65,9 +71,9 @@ async def _drive(options: argparse.Namespace, agents: list[Agent[Any]], name: st
         print(json.dumps(msgspec.to_builtins(told)))
     else:
         _tell(rested, waiting, cancel, this_terminal())
-    if rested.stopped is None or rested.status == "ended":
+    if rested.status != "stopped":
         return OK
-    complain(f"the run stopped: {rested.stopped}. «placet runs resume {rested.id}» has it gone on with.")
+    complain(f"an error stopped the run: {sentence(rested.stopped)} «placet runs resume {rested.id}» has it go on.")
     return FAILED
 
 

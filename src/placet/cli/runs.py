@@ -6,14 +6,16 @@ import argparse
 import json
 import os
 import time
+from typing import get_args
 
-from placet.cli.asking import Client, add_desk, all_pages, client_of, part
-from placet.cli.deciding import cancel_words
+from placet.cli.asking import Client, add_desk, client_of, part
+from placet.cli.deciding import cancel_words, drivers_of
 from placet.cli.exit_codes import OK, CommandFailed, WrongUsage
+from placet.cli.listing import add_paging, show_pages
 from placet.cli.loading import add_json
-from placet.cli.number_options import whole_number
-from placet.cli.tables import Cell, ago, table
-from placet.cli.terminal import Style, complain, read_all, shown, this_terminal
+from placet.cli.tables import Cell, ago
+from placet.cli.terminal import Style, complain, read_all, shown
+from placet.core.index import RunStatus
 from placet.facts.codec import JsonObject
 
 DESCRIPTION = """\
@@ -27,17 +29,17 @@ placet runs resume RUN         goes on with one that was parked, or that an
                                error stopped
 """
 _ACTIONS = ("list", "start", "cancel", "resume")
-_DRIVERS = "«placet serve MODULE:NAME», a worker, or «placet run MODULE:NAME --go-on {id}»"
-_STYLE: dict[str, Style] = {"waiting": "yellow", "ended": "green", "running": "cyan"}
+_STATUSES: tuple[str, ...] = get_args(RunStatus)
+_STYLE: dict[str, Style] = {"waiting": "yellow", "ended": "green", "running": "cyan", "stopped": "red"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list", metavar="|".join(_ACTIONS))
     parser.add_argument("words", nargs="*", metavar="WORD", help="what start, cancel and resume are about")
-    parser.add_argument("--status", choices=["running", "waiting", "ended"], help="only those")
+    parser.add_argument("--status", choices=_STATUSES, metavar="|".join(_STATUSES), help="only those")
     parser.add_argument("--agent", metavar="NAME", help="only runs of this agent")
-    parser.add_argument("--limit", type=whole_number(1), default=50, metavar="N", help="how many at most (default: 50)")
+    add_paging(parser)
     parser.add_argument("--reason", metavar="TEXT", help="for cancel: why, for the record")
     parser.add_argument("--wait", action="store_true", help="for start: wait until it rests, and show what it says")
     add_desk(parser, with_agents=True)
@@ -64,17 +66,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(client: Client, options: argparse.Namespace) -> int:
-    found = list(all_pages(client, "/v1/runs", {"status": options.status, "agent": options.agent}, options.limit))
-    if options.json:
-        for each in found:
-            print(json.dumps(each))
-        return OK
-    terminal = this_terminal()
-    if not found:
-        terminal.say("No runs.")
-        return OK
-    terminal.say_all(table(terminal, ["run", "status", "agent", "age", "note"], [_row(each) for each in found]))
-    return OK
+    query = {"status": options.status, "agent": options.agent}
+    head = ["run", "status", "agent", "age", "note"]
+    return show_pages(client, "/v1/runs", query, options, head, lambda found, _terminal: _row(found), "No runs.")
 
 
 def _row(found: JsonObject) -> list[Cell | str]:
@@ -92,7 +86,7 @@ def _note(found: JsonObject) -> Cell | str:
     if found.get("is_parked"):
         return Cell("parked: took too many drivers down; placet runs resume gives it another chance", "red")
     if found.get("stopped"):
-        return Cell(f"stopped: {found['stopped']}", "red")
+        return Cell(str(found["stopped"]), "red")
     if found.get("erased_at"):
         return Cell("erased", "dim")
     if found.get("cancelled"):
@@ -121,7 +115,7 @@ def _start(client: Client, options: argparse.Namespace, agent: str, text: str) -
 
 def _say_whom_it_waits_for(options: argparse.Namespace, found: JsonObject) -> None:
     """On standard error, before the wait: whoever gives it up knows which run goes on without them."""
-    drivers = "the desk drives it" if options.desk else f"whoever drives the store does: {_DRIVERS.format(**found)}"
+    drivers = "the desk drives it" if options.desk else f"whoever drives the store does: {drivers_of(str(found['id']))}"
     complain(f"{found['id']} is started, and is waited for; {drivers}. Ctrl-C ends the waiting, not the run.")
 
 
@@ -129,7 +123,7 @@ def _rested(client: Client, run_id: str) -> JsonObject:
     """The run when it has ended, or waits for people."""
     for _ in range(3600):
         found: JsonObject = client.ask("GET", f"/v1/runs/{part(run_id)}")
-        if found["status"] != "running" or found["stopped"] or found["is_parked"]:
+        if found["status"] != "running" or found["is_parked"]:
             return found
         time.sleep(0.5)
     raise CommandFailed(f"run {run_id} did not come to rest within half an hour: is anybody driving it?")

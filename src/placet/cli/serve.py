@@ -18,6 +18,7 @@ from placet.cli.serving import (
     say_if_open,
     serve_until_stopped,
 )
+from placet.cli.terminal import complain
 
 DESCRIPTION = """\
 Serves a desk: an HTTP API and the pages where people see and decide what waits.
@@ -96,6 +97,11 @@ def run(options: argparse.Namespace) -> int:
     refuse_if_public_and_open(given)
     log_to_stderr()
     say_if_open(given)
+    if not given.agents:
+        complain(
+            "without MODULE:NAME this desk shows and decides, and cannot start runs or check edited arguments: "
+            "«placet serve MODULE:NAME --no-run» can."
+        )
     return asyncio.run(serve_until_stopped(given, _announce))
 
 

@@ -17,7 +17,7 @@ from placet.cli.loading import add_json
 from placet.cli.naming import NoSuchRequest, request_named
 from placet.cli.story import story_of
 from placet.cli.tables import ago, seconds_of
-from placet.cli.terminal import Terminal, shown, this_terminal, wrap
+from placet.cli.terminal import Terminal, sentence, shown, this_terminal, wrap
 from placet.cli.timeline import render_story
 from placet.desk.web.feed import kind_name
 from placet.facts import events as e
@@ -32,7 +32,7 @@ turns and calls, who decided what, when. ID is that of a request or of a run.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
-    parser.add_argument("id", metavar="ID", help="of a request (its end is enough) or of a run")
+    parser.add_argument("id", metavar="ID", help="of a request (or a short name that fits only one) or of a run")
     parser.add_argument("--log", action="store_true", help="of a run: every fact, in order")
     add_desk(parser)
     add_json(parser)
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _request(client: Client, name: str) -> JsonObject:
     try:
-        return request_named(client, name)
+        return request_named(client, name).request
     except NoSuchRequest as error:
         words = f"there is neither a run nor a request {name!r}: «placet runs» and «placet pending» list them"
         raise CommandFailed(f"{words}.") from error
@@ -144,7 +144,7 @@ def _hindrances(found: JsonObject, terminal: Terminal) -> list[str]:
         return []
     told = [
         f"held back: {found['held']}" if found.get("held") else "",
-        f"stopped: {found['stopped']}; «placet runs resume» has it gone on with" if found.get("stopped") else "",
+        f"stopped: {sentence(found['stopped'])} «placet runs resume» has it go on." if found.get("stopped") else "",
         "parked: it took too many drivers down; «placet runs resume» gives it another chance"
         if found.get("is_parked")
         else "",

@@ -139,7 +139,7 @@ def complain(text: str) -> None:
 
 
 def is_somebody_there() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def ask(prompt: str) -> str | None:
@@ -183,6 +183,11 @@ def shown(text: str, *, keep_lines: bool = False) -> str:
     return "".join(
         each if each.isprintable() or (keep_lines and each == "\n") else json.dumps(each)[1:-1] for each in text
     )
+
+
+def sentence(text: object) -> str:
+    """The text with one full stop, whether it has one already or not."""
+    return f"{str(text or '').rstrip().rstrip('.')}."
 
 
 def width_of(text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from placet.cli.asking import add_desk, client_of, part
+from placet.cli.asking import add_desk, all_pages, client_of, part
 from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_json
 from placet.cli.number_options import number_above
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         raise WrongUsage("«placet tokens» lists; add takes a NAME, and revoke the ID of a token.")
     with client_of(options) as client:
         if options.action == "list":
-            rows = client.ask("GET", "/v1/tokens", {"owner": options.owner})["data"]
+            rows = list(all_pages(client, "/v1/tokens", {"owner": options.owner}, None))
             head = ["token", "name", "owner", "role", "used", "expires", "decides"]
             return show_list(options, rows, head, _row, "No tokens.")
         if options.action == "revoke":

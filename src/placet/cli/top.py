@@ -9,18 +9,18 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TypeAlias
 
 import msgspec
 
-from placet.cli.exit_codes import INTERRUPTED, OK, WrongUsage
-from placet.cli.loading import add_json, add_store
+from placet.cli.asking import OverHttp, add_desk, settle_place, token_of
+from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed, WrongUsage
+from placet.cli.loading import add_json, store_of
 from placet.cli.terminal import Terminal, clipped, has_colours, shown, this_terminal
 from placet.cli.top_view import picture
 from placet.facts.errors import StoreError
 from placet.fleet.figures import FleetNumbers, fleet_numbers
-from placet.ports import DeskStore
-from placet.stores.opening import open_store
 
 DESCRIPTION = """\
 Shows a fleet at a glance, and goes on showing it: who works, what runs and what
@@ -31,13 +31,14 @@ CTRL_C = "\x03"
 ENDING = ("q", "Q", CTRL_C, "")
 PATIENCE = 2.0
 """Seconds that the last look gets to end."""
+Look: TypeAlias = Callable[[], Awaitable[FleetNumbers]]
 KEPT = 60
 """Looks that the little chart remembers."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
-    add_store(parser)
+    add_desk(parser)
     parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="look so often (default: 2)")
     parser.add_argument("--once", action="store_true", help="look once")
     add_json(parser)
@@ -46,24 +47,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if not options.every > 0:
         raise WrongUsage("between two looks there is some time: --every SECONDS, above 0.")
+    settle_place(options)
     return asyncio.run(_run(options))
 
 
 async def _run(options: argparse.Namespace) -> int:
-    store = open_store(str(options.store))
-    try:
+    async with _numbers(options) as look:
         if options.json or options.once or not sys.stdout.isatty():
-            await _look(store, options)
+            await _look(look, options)
             return OK
-        return await _watch(store, options.every)
+        return await _watch(look, options.every)
+
+
+@contextlib.asynccontextmanager
+async def _numbers(options: argparse.Namespace) -> AsyncIterator[Look]:
+    """How to look: by asking a desk, or straight at a store (which is never made by that)."""
+    if options.desk:
+        desk = OverHttp(str(options.desk), token_of(options))
+
+        async def ask() -> FleetNumbers:
+            return msgspec.convert(await asyncio.to_thread(desk.ask, "GET", "/v1/numbers"), FleetNumbers)
+
+        yield ask
+        return
+    store = store_of(options)
+    try:
+        yield lambda: fleet_numbers(store)
     finally:
         await store.close()
 
 
-async def _look(store: DeskStore, options: argparse.Namespace) -> None:
+async def _look(look: Look, options: argparse.Namespace) -> None:
     """Once, or, for programs that want it again and again, a line each time."""
     while True:
-        numbers = await fleet_numbers(store)
+        numbers = await look()
         if options.json:
             print(msgspec.json.encode(numbers).decode(), flush=True)
         else:
@@ -73,9 +90,9 @@ async def _look(store: DeskStore, options: argparse.Namespace) -> None:
         await asyncio.sleep(options.every)
 
 
-async def _watch(store: DeskStore, every: float) -> int:
+async def _watch(look: Look, every: float) -> int:
     async with _keys() as keys:
-        showing = asyncio.create_task(_keep_showing(store, every))
+        showing = asyncio.create_task(_keep_showing(look, every))
         try:
             with _whole_screen():
                 return await _until_told(keys, showing)
@@ -95,13 +112,13 @@ async def _until_told(keys: asyncio.Queue[str], showing: asyncio.Task[None]) -> 
             return INTERRUPTED if pressed.result() == CTRL_C else OK
 
 
-async def _keep_showing(store: DeskStore, every: float) -> None:
+async def _keep_showing(look: Look, every: float) -> None:
     history: deque[float] = deque(maxlen=KEPT)
     before: FleetNumbers | None = None
     while True:
         try:
-            numbers = await fleet_numbers(store)
-        except StoreError as error:
+            numbers = await look()
+        except (StoreError, CommandFailed) as error:
             _paint(["", f"  {shown(str(error))}"])
         else:
             if before is not None:

@@ -42,7 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     terminal = this_terminal()
     with client_of(options) as client:
-        if options.run is not None:  # a run that does not exist would be waited for in silence
+        client.ask("GET", "/v1/numbers")  # a store that cannot be used would be waited for in silence,
+        if options.run is not None:  # and so would a run that does not exist
             client.ask("GET", f"/v1/runs/{part(options.run)}")
         events = client.listen("/v1/events", {"run_id": options.run, "after": options.after})
         for number, event in enumerate(events, 1):

@@ -35,7 +35,8 @@ RequestKind: TypeAlias = Literal["approval", "in_doubt", "elicitation"]
 Asked: TypeAlias = CallHeld | CallInDoubt | InputAsked
 """The facts that put a question to a person."""
 
-RunStatus: TypeAlias = Literal["running", "waiting", "ended"]
+RunStatus: TypeAlias = Literal["running", "waiting", "stopped", "ended"]
+"""`waiting`: for people. `stopped`: an error did, and it goes on when somebody resumes it (or decides in it)."""
 
 _STATUS_OF: dict[str, RequestStatus] = {
     "approve": "approved",
@@ -239,6 +240,12 @@ def _arguments(entry: Entry, fact: Asked) -> str:
 
 
 def run_status(run: RunFold) -> RunStatus:
+    """What is stored. That an error stopped the run is stored beside it: `shown_status` unites both."""
     if run.has_ended:
         return "ended"
     return "waiting" if run.ledger.open_entries() else "running"
+
+
+def shown_status(stored: RunStatus, stopped: str | None) -> RunStatus:
+    """What a run is called wherever it is shown: one that an error stopped neither runs nor waits for people alone."""
+    return "stopped" if stopped is not None and stored != "ended" else stored

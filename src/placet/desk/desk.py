@@ -34,6 +34,7 @@ from placet.declare.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.declare.tool import Tool
 from placet.declare.tool_values import InvalidArguments
 from placet.desk.four_eyes import demand_four_eyes, set_four_eyes
+from placet.desk.listing import listed
 from placet.desk.views import DeskRequest, DeskRun, RunEvent, asked, shown
 from placet.facts.checks import (
     COUNT,
@@ -185,7 +186,8 @@ class Desk:
         )
         found = self._driver.agents.get(agent) or self._driver.agents.get(Agent(name=agent).address)
         if found is None:
-            raise UserError(f"This desk has no agent '{agent}'. It has: {', '.join(self._driver.agents) or 'none'}.")
+            names = ", ".join(self._driver.agents) or "none. Give it agents=[…] («placet serve MODULE:NAME»)"
+            raise UserError(f"This desk has no agent '{agent}'. It has: {names}.")
         log = new_log() if run_id is None else Log(run_id, os.urandom(16))
         started = RunStarted(
             found.address, as_input(input), max_turns, context=self._contexts.dump_first(context), by=by
@@ -219,9 +221,15 @@ class Desk:
         return None if found is None else spoken_holds(held_back(found[2], row.id, holds, is_driven=row.is_driven))
 
     async def runs(
-        self, *, status: RunStatus | None = None, agent: str | None = None, cursor: str | None = None, limit: int = 50
+        self,
+        *,
+        status: RunStatus | None = None,
+        agent: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
     ) -> Page[DeskRun]:
-        page = await self.store.runs(RunQuery(status=status, agent=agent, cursor=cursor, limit=limit))
+        """Runs, newest first: all of them, or at most `limit`, and then `cursor` leads to the next ones."""
+        page = await listed(self.store.runs, RunQuery(status=status, agent=agent, cursor=cursor), limit)
         return Page([shown(row) for row in page.rows], page.cursor)
 
     async def drive(self, run_id: str) -> bool:
@@ -306,12 +314,10 @@ class Desk:
         run_id: str | None = None,
         agent: str | None = None,
         tool: str | None = None,
-        cursor: str | None = None,
-        limit: int = 50,
+        limit: int | None = None,
     ) -> list[DeskRequest]:
-        """What waits for a person, oldest first."""
-        page = await self.requests(run_id=run_id, agent=agent, tool=tool, cursor=cursor, limit=limit)
-        return page.rows
+        """All that waits for a person, oldest first, or at most `limit`; `requests` says where the next ones begin."""
+        return (await self.requests(run_id=run_id, agent=agent, tool=tool, limit=limit)).rows
 
     async def requests(
         self,
@@ -321,13 +327,14 @@ class Desk:
         agent: str | None = None,
         tool: str | None = None,
         cursor: str | None = None,
-        limit: int = 50,
+        limit: int | None = None,
         newest_first: bool = False,
     ) -> Page[DeskRequest]:
+        """Questions: all of them, or at most `limit`, and then `cursor` leads to the next ones."""
         query = RequestQuery(
-            status=status, run_id=run_id, agent=agent, tool=tool, cursor=cursor, limit=limit, newest_first=newest_first
+            status=status, run_id=run_id, agent=agent, tool=tool, cursor=cursor, newest_first=newest_first
         )
-        page = await self.store.requests(query)
+        page = await listed(self.store.requests, query, limit)
         return Page([asked(row) for row in page.rows], page.cursor)
 
     async def request(self, request_id: str) -> DeskRequest:

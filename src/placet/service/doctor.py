@@ -43,7 +43,7 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
 async def examine(store: DeskStore, agents: Sequence[Agent[Any]]) -> AsyncIterator[Examined]:
     """Load every run that has not ended against these agents."""
     graphs = {agent.address: AgentGraph(agent) for agent in agents}
-    for status in ("waiting", "running"):
+    for status in ("waiting", "running", "stopped"):
         cursor: str | None = None
         while True:
             page = await store.runs(RunQuery(status=status, cursor=cursor, limit=200))

@@ -20,21 +20,27 @@ _KNOWN = "sqlite:///file.db, sqlite:////absolute/file.db, sqlite://:memory:, pos
 
 
 def open_store(
-    url: str, *, lease_ttl: float = DEFAULT_TTL, clock: Clock = SYSTEM_CLOCK, listen: bool = True
+    url: str,
+    *,
+    lease_ttl: float = DEFAULT_TTL,
+    clock: Clock = SYSTEM_CLOCK,
+    listen: bool = True,
+    create: bool = True,
 ) -> SQLiteStore | PostgresStore:
     """The store behind a URL, not yet connected: the first use does that, or `async with`.
 
+    `create=False`: for whoever only looks. Where there is no store, none is made: the first use raises StoreError.
     `listen=False`: for PostgreSQL behind a pooler that cannot be told from the server; PgBouncer is found out.
     """
     if not isinstance(url, str):
         raise UserError(f"A store is named by the text of a URL, not by a {type(url).__name__}. There are: {_KNOWN}.")
-    check("open_store: ", lease_ttl=(lease_ttl, SECONDS), listen=(listen, FLAG))
+    check("open_store: ", lease_ttl=(lease_ttl, SECONDS), listen=(listen, FLAG), create=(create, FLAG))
     scheme, separator, rest = url.partition("://")
     match scheme if separator else "":
         case "sqlite":
-            return SQLiteStore(_path(url, rest), lease_ttl=lease_ttl, clock=clock)
+            return SQLiteStore(_path(url, rest), lease_ttl=lease_ttl, clock=clock, create=create)
         case "postgresql" | "postgres":
-            return _postgres(url, lease_ttl, clock, listen=listen)
+            return _postgres(url, lease_ttl, clock, listen=listen, create=create)
         case _:
             raise UserError(f"{without_credentials(url)!r} is not the URL of a store. There are: {_KNOWN}.")
 
@@ -49,9 +55,9 @@ def _path(url: str, rest: str) -> str:
     return path
 
 
-def _postgres(url: str, lease_ttl: float, clock: Clock, *, listen: bool) -> PostgresStore:
+def _postgres(url: str, lease_ttl: float, clock: Clock, *, listen: bool, create: bool) -> PostgresStore:
     if find_spec("psycopg") is None:
         raise UserError("PostgreSQL needs an extra that is not installed: pip install 'placet[postgres]'.")
     from placet.stores.postgres import PostgresStore
 
-    return PostgresStore(url, lease_ttl=lease_ttl, clock=clock, listen=listen)
+    return PostgresStore(url, lease_ttl=lease_ttl, clock=clock, listen=listen, create=create)

@@ -80,6 +80,7 @@ from placet.stores.rows import (
     read_grant,
     read_request,
     read_run,
+    status_filter,
     text_of,
 )
 from placet.stores.writing import Append, append_of, position_conflict
@@ -111,10 +112,12 @@ class PostgresStore(PostgresRecords):
         clock: Clock = SYSTEM_CLOCK,
         migrations: tuple[Migration, ...] | None = None,
         listen: bool = True,
+        create: bool = True,
     ) -> None:
         """`patience`: how many seconds to wait for a database that is away. `clock`: whose monotonic time the leases
         are measured in. `listen=False`: look for news once in a while instead of listening for it, and keep nothing in
-        a session, for poolers that give each transaction another connection. (One that shows is found out anyway.)"""
+        a session, for poolers that give each transaction another connection. (One that shows is found out anyway.)
+        `create=False`: a database without our tables does not get them."""
         self._url = url
         self._ttl = lease_ttl
         self._patience = patience
@@ -122,6 +125,7 @@ class PostgresStore(PostgresRecords):
         self._clock = clock
         self._migrations = migrations
         self._listens = listen
+        self._creates = create
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
         self._is_closed = False
@@ -157,7 +161,12 @@ class PostgresStore(PostgresRecords):
                 self._opened = None
             if self._opened is None:
                 connections = Connections(
-                    self._url, self._size, self._patience, self._migrations, in_sessions=self._listens
+                    self._url,
+                    self._size,
+                    self._patience,
+                    self._migrations,
+                    in_sessions=self._listens,
+                    creates=self._creates,
                 )
                 self._opened = _Opened(self._url, loop, connections, self._ttl, self._clock, listens=self._listens)
                 weakref.finalize(self, self._opened.book.stop).atexit = False
@@ -383,7 +392,7 @@ class PostgresStore(PostgresRecords):
         check_status(query.status, "run")
         limit = check_limit(query.limit)
         given: dict[str, object] = {"before": after_cursor(query.cursor, LAST), "limit": limit + 1}
-        sql = filtered("runs", given, {"status": query.status, "agent": query.agent})
+        sql = filtered("runs", given, {"agent": query.agent}, status_filter(query.status))
         return page_of(await self._rows("runs", given, sql), limit, lambda row: int(row[0]), read_run)
 
     async def run(self, run_id: str) -> RunRow | None:

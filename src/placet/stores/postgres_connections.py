@@ -23,7 +23,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from placet.facts.errors import StoreError
 from placet.stores.cancelling import Cancellations
-from placet.stores.queries import Migration, check_code, migrations, statements
+from placet.stores.queries import Migration, check_code, migrations, no_store_in, statements
 
 logger = logging.getLogger("placet.stores")
 
@@ -48,10 +48,12 @@ class Connections:
         known: tuple[Migration, ...] | None = None,
         *,
         in_sessions: bool = True,
+        creates: bool = True,
     ) -> None:
         """`in_sessions`: connections may keep something, such as prepared statements, from one use to the next."""
         self._url = url
         self._in_sessions = in_sessions
+        self._creates = creates
         self._patience = patience
         self._known = known if known is not None else migrations("postgres")
         self._idle: list[Connection] = []
@@ -134,6 +136,8 @@ class Connections:
             logger.info("pooler found", extra={"action": "pooler_found"})
 
     async def _migrate(self, db: Connection) -> None:
+        if not self._creates and not (await _row(db, SQL["has_schema"]))[0]:
+            raise no_store_in("The database")
         if not await self._is_current(db):
             async with db.transaction():
                 await db.execute(SQL["lock_schema"])

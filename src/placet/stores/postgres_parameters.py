@@ -76,8 +76,14 @@ def searchable(value: str) -> str:
     return value.replace("\0", "\N{SYMBOL FOR NULL}")
 
 
-def filtered(name: str, given: dict[str, Any], filters: dict[str, str | None]) -> bytes:  # Any: parameters
-    """The statement with those conditions that the query has; their values go into `given`."""
+def filtered(
+    name: str,
+    given: dict[str, Any],  # Any: parameters
+    filters: dict[str, str | None],
+    fixed: str = "",
+) -> bytes:
+    """The statement with those conditions that the query has; their values go into `given`. `fixed` has none."""
     wanted = {column: searchable(value) for column, value in filters.items() if value is not None}
     given.update(wanted)
-    return TEXTS[name].format(filters=" ".join(f"AND {column} = %({column})s" for column in wanted)).encode()
+    conditions = fixed + " ".join(f"AND {column} = %({column})s" for column in wanted)
+    return TEXTS[name].format(filters=conditions).encode()

@@ -69,3 +69,8 @@ def check_code(known: tuple[Migration, ...], oldest_code: int, where: str) -> No
             f"{where} was migrated by a newer version of Placet and can only be used by code of generation "
             f"{oldest_code} or later; this is generation {code}: upgrade placet."
         )
+
+
+def no_store_in(where: str) -> StoreError:
+    """For whoever only looks: nothing is made there."""
+    return StoreError(f"{where} holds no store: check its address. «placet migrate» makes one.")

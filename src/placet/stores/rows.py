@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from placet.core.index import Closed, RequestRow, RequestStatus, RunStatus
+from placet.core.index import Closed, RequestRow, RequestStatus, RunStatus, shown_status
 from placet.facts.codec import encode
 from placet.facts.errors import StoreError, UserError
 from placet.facts.events import Fact, GrantMade
@@ -108,7 +108,7 @@ def read_run(columns: RunColumns) -> RunRow:
             {
                 "id": run_id,
                 "agent": agent,
-                "status": status,
+                "status": shown_status(status, stopped),
                 "created_at": created_at,
                 "updated_at": updated_at,
                 "length": length,
@@ -170,6 +170,20 @@ def check_status(status: RequestStatus | RunStatus | None, of: str) -> None:
     known: tuple[str, ...] = get_args(RunStatus if of == "run" else RequestStatus)
     if status is not None and status not in known:
         raise UserError(f"A {of} is {', '.join(known[:-1])} or {known[-1]}, never {status!r}: ask for one of these.")
+
+
+_STOPPED = "stopped IS NOT NULL AND status <> 'ended'"
+_STATUS_IS: dict[RunStatus, str] = {
+    "running": "status = 'running' AND stopped IS NULL",
+    "waiting": "status = 'waiting' AND stopped IS NULL",
+    "stopped": _STOPPED,
+    "ended": "status = 'ended'",
+}
+
+
+def status_filter(status: RunStatus | None) -> str:
+    """The condition for runs that are shown with this status, in both dialects."""
+    return "" if status is None else f"AND {_STATUS_IS[status]} "
 
 
 def check_limit(limit: int) -> int:

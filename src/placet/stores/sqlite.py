@@ -57,6 +57,7 @@ from placet.stores.rows import (
     read_numbers,
     read_request,
     read_run,
+    status_filter,
 )
 from placet.stores.sqlite_files import SQL, SQLiteFile
 from placet.stores.sqlite_records import SQLiteRecords
@@ -81,10 +82,11 @@ class SQLiteStore(SQLiteRecords):
         patience: float = 30.0,
         clock: Clock = SYSTEM_CLOCK,
         migrations: tuple[Migration, ...] | None = None,
+        create: bool = True,
     ) -> None:
         """`patience`: how many seconds to wait for a file that another process has locked. `clock`: whose monotonic
-        time the leases are measured in."""
-        self._file = SQLiteFile(str(path), patience, migrations)
+        time the leases are measured in. `create=False`: a file that is no store yet is not made one."""
+        self._file = SQLiteFile(str(path), patience, migrations, creates=create)
         self._ttl = lease_ttl
         self._clock = clock
         self._lock = threading.Lock()
@@ -266,7 +268,7 @@ class SQLiteStore(SQLiteRecords):
         check_status(query.status, "run")
         limit = check_limit(query.limit)
         given = {"before": after_cursor(query.cursor, LAST), "limit": limit + 1, "now": time.time()}
-        sql = _filtered("runs", given, {"status": query.status, "agent": query.agent})
+        sql = _filtered("runs", given, {"agent": query.agent}, status_filter(query.status))
         rows = await self._read(lambda db: db.execute(sql, given).fetchall())
         return page_of(rows, limit, lambda row: int(row[0]), read_run)
 
@@ -416,8 +418,8 @@ def _close_elsewhere(opened: _Opened) -> None:
     threading.Thread(target=opened.close, name="placet-closing", daemon=True).start()
 
 
-def _filtered(name: str, given: dict[str, Any], filters: dict[str, str | None]) -> str:
-    """The statement with those conditions that the query has; their values go into `given`."""
+def _filtered(name: str, given: dict[str, Any], filters: dict[str, str | None], fixed: str = "") -> str:
+    """The statement with those conditions that the query has; their values go into `given`. `fixed` has none."""
     wanted = {column: value for column, value in filters.items() if value is not None}
     given.update(wanted)
-    return SQL[name].format(filters=" ".join(f"AND {column} = :{column}" for column in wanted))
+    return SQL[name].format(filters=fixed + " ".join(f"AND {column} = :{column}" for column in wanted))

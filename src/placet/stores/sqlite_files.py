@@ -9,7 +9,7 @@ from pathlib import Path
 
 from placet.facts.errors import StoreError
 from placet.private_files import make_private, remark_if_open
-from placet.stores.queries import Migration, check_code, migrations, statements
+from placet.stores.queries import Migration, check_code, migrations, no_store_in, statements
 
 SQL = statements("sqlite")
 _RETRY_SECONDS = 0.02
@@ -18,11 +18,14 @@ _RETRY_SECONDS = 0.02
 class SQLiteFile:
     """A database in a file, or (`:memory:`) in one connection."""
 
-    def __init__(self, path: str, patience: float, known: tuple[Migration, ...] | None = None) -> None:
+    def __init__(
+        self, path: str, patience: float, known: tuple[Migration, ...] | None = None, *, creates: bool = True
+    ) -> None:
         self.path = path
         self.patience = patience
         """Seconds to wait for other processes' writes."""
         self._known = known if known is not None else migrations("sqlite")
+        self._creates = creates or self.is_memory
         self._is_looked_at = False
 
     @property
@@ -33,6 +36,8 @@ class SQLiteFile:
         if not (is_reader or self.is_memory):
             self._keep_private()
         try:
+            if not (self._creates or Path(self.path).exists()):
+                raise no_store_in(f"The file {self.path}")
             db = sqlite3.connect(self.path, timeout=self.patience, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
             raise self.explain(error) from error
@@ -48,7 +53,8 @@ class SQLiteFile:
 
     def _keep_private(self) -> None:
         """It holds arguments and password hashes: SQLite alone would make it readable for everybody."""
-        make_private(self.path)
+        if self._creates:
+            make_private(self.path)
         if not self._is_looked_at:
             self._is_looked_at = True
             remark_if_open(self.path, "The store")
@@ -57,6 +63,8 @@ class SQLiteFile:
         if is_reader:
             db.execute("PRAGMA query_only = ON")
             return
+        if not self._creates and not _has_schema(db):  # before anything is written, be it only how it is written
+            raise no_store_in(f"The file {self.path}")
         if not self.is_memory:
             self._retrying(db, "PRAGMA journal_mode = WAL")
         db.execute(f"PRAGMA synchronous = {synchronous}")
@@ -93,7 +101,7 @@ class SQLiteFile:
             raise
 
     def _is_current(self, db: sqlite3.Connection) -> bool:
-        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'placet_schema'").fetchone():
+        if not _has_schema(db):
             return False
         done, oldest_code = db.execute(SQL["applied"]).fetchone()
         check_code(self._known, oldest_code, f"The store {self.path}")
@@ -123,6 +131,10 @@ _EXPLAINED = {
     sqlite3.SQLITE_NOTADB: "is not an SQLite database: name another file",
     sqlite3.SQLITE_CORRUPT: "is damaged: restore it from a backup, or try `sqlite3 FILE .recover`",
 }
+
+
+def _has_schema(db: sqlite3.Connection) -> bool:
+    return db.execute("SELECT 1 FROM sqlite_master WHERE name = 'placet_schema'").fetchone() is not None
 
 
 def _primary(error: sqlite3.Error) -> int:

@@ -254,6 +254,37 @@ class DeskStoreContract(AuditContract):
             of_run = RequestQuery(run_id=pages[0].rows[0].run_id, newest_first=True)
             assert [row.id for row in (await store.requests(of_run)).rows] == asked[:-3:-1]
 
+    async def test_whoever_walks_through_pages_meets_each_row_that_stays_once_whatever_happens_meanwhile(self) -> None:
+        async with self.open_store(lease_ttl=TTL) as store:
+            stories = [Story() for _ in range(9)]
+            asked = [(await story.ask(store, "pay"))[0] for story in stories]
+
+            pages = [await store.requests(RequestQuery(limit=3))]
+            await stories[0].decide(store)  # behind the walker, before it, and at the very cursor
+            await stories[2].decide(store)
+            await stories[5].decide(store)
+            (late,) = await Story().ask(store, "pay")
+            while pages[-1].cursor is not None:
+                pages.append(await store.requests(RequestQuery(limit=3, cursor=pages[-1].cursor)))
+
+            met = [row.id for page in pages for row in page.rows]
+            assert met == [*asked[:5], *asked[6:], late]
+
+    async def test_whoever_walks_through_runs_meets_each_once_though_others_begin_and_end(self) -> None:
+        async with self.open_store(lease_ttl=TTL) as store:
+            stories = [Story() for _ in range(7)]
+            for story in stories:
+                await story.begin(store)
+
+            pages = [await store.runs(RunQuery(limit=3))]
+            await Story().begin(store)
+            await stories[4].end(store)
+            await store.delete(stories[4].id)  # the very one that the cursor names
+            while pages[-1].cursor is not None:
+                pages.append(await store.runs(RunQuery(limit=3, cursor=pages[-1].cursor)))
+
+            assert [row.id for page in pages for row in page.rows] == [story.id for story in reversed(stories)]
+
     async def test_questions_are_found_by_run_agent_tool_and_status(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
             clerk, boss = Story("Clerk"), Story("Boss")
@@ -286,7 +317,7 @@ class DeskStoreContract(AuditContract):
             assert "'open'" in of_requests.message
             assert "pending, approved" in of_requests.message
             assert "'paused'" in of_runs.message
-            assert "running, waiting or ended" in of_runs.message
+            assert "running, waiting, stopped or ended" in of_runs.message
 
     # -- runs -------------------------------------------------------------------------------------------------------
 
@@ -336,6 +367,27 @@ class DeskStoreContract(AuditContract):
             row = await store.run(story.id)
             assert row is not None
             assert row.stopped == "max_turns_exceeded: too many"
+
+    async def test_a_run_that_an_error_stopped_is_called_so_and_listed_as_nothing_else(self) -> None:
+        async with self.open_store(lease_ttl=TTL) as store:
+            stopped, asking, running, waiting = Story(), Story(), Story(), Story()
+            await stopped.begin(store)
+            await asking.ask(store, "pay")
+            for story in (stopped, asking):
+                await story.tell(store, e.RunStopped("max_turns_exceeded", "too many"))
+            await running.begin(store)
+            await waiting.ask(store, "pay")
+
+            async def ids(status: Any) -> list[str]:  # Any: each of the four
+                rows = (await store.runs(RunQuery(status=status))).rows
+                assert {row.status for row in rows} <= {status}
+                return [row.id for row in rows]
+
+            assert await ids("stopped") == [asking.id, stopped.id]
+            assert await ids("running") == [running.id]
+            assert await ids("waiting") == [waiting.id]
+            numbers = await store.numbers()
+            assert (numbers.stopped, numbers.running, numbers.waiting, numbers.ended) == (2, 1, 1, 0)
 
     async def test_the_run_that_waits_on_a_session_is_found_until_it_does_not(self) -> None:
         async with self.two_stores() as (one, other):

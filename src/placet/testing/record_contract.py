@@ -31,6 +31,17 @@ class RecordStoreContract:
             assert await store.record("token", "ana") is None
             assert await store.record("user", "ben") is None
 
+    async def test_records_come_in_pages_in_the_order_of_their_ids_also_when_the_last_one_is_gone(self) -> None:
+        async with self.open_store() as store:
+            for name in ("c", "a", "e", "b", "d"):
+                await store.add_record(_record(record_id=name))
+
+            first = await store.records("user", limit=2)
+            await store.take_record("user", first[-1].id)
+            rest = await store.records("user", after=first[-1].id, limit=9)
+
+            assert [record.id for record in (*first, *rest)] == ["a", "b", "c", "d", "e"]
+
     async def test_adding_twice_changes_nothing(self) -> None:
         async with self.open_store() as store:
             await store.add_record(_record())

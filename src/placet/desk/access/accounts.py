@@ -102,11 +102,12 @@ class Accounts:
         return _read(await self._found("user", name), User)
 
     async def users(self) -> list[User]:
-        return [_decoded(record, User) async for record in self._user_records()]
+        return [_decoded(record, User) async for record in self._records("user")]
 
-    async def _user_records(self) -> AsyncIterator[Record]:
+    async def _records(self, kind: str, owner: str | None = None) -> AsyncIterator[Record]:
+        """All of a kind, however many there are, in the order of their ids."""
         after = ""
-        while page := await self._store.records("user", after=after):
+        while page := await self._store.records(kind, owner=owner, after=after):
             for record in page:
                 yield record
             after = page[-1].id
@@ -209,7 +210,7 @@ class Accounts:
         stays_admin = new is not None and new.role == "admin" and new.is_active
         if stays_admin or old.role != "admin" or not old.is_active:
             return []
-        async for record in self._user_records():
+        async for record in self._records("user"):
             user = _decoded(record, User)
             if user.name != old.name and user.role == "admin" and user.is_active:
                 return [_unchanged(record)]
@@ -270,7 +271,7 @@ class Accounts:
 
     async def invitations(self) -> list[Invitation]:
         """The links that can still be followed, oldest first."""
-        found = [_decoded(record, Invitation) for record in await self._store.records("invitation")]
+        found = [_decoded(record, Invitation) async for record in self._records("invitation")]
         usable = [each for each in found if await self._is_usable(each)]
         return sorted(usable, key=lambda each: each.created_at)
 
@@ -361,7 +362,7 @@ class Accounts:
         return f"{session.id}.{secret}", session
 
     async def sessions(self, owner: str) -> list[Session]:
-        return [_decoded(record, Session) for record in await self._store.records("session", owner=owner)]
+        return [_decoded(record, Session) async for record in self._records("session", owner)]
 
     async def end_session(self, session_id: str, *, owner: str) -> bool:
         found = _read(await self._found("session", session_id), Session)
@@ -437,7 +438,7 @@ class Accounts:
 
     async def tokens(self, owner: str | None = None) -> list[Token]:
         """Oldest first."""
-        found = [_decoded(record, Token) for record in await self._store.records("token", owner=owner)]
+        found = [_decoded(record, Token) async for record in self._records("token", owner)]
         return sorted(found, key=lambda token: token.created_at)
 
     async def token(self, token_id: str) -> Token | None:

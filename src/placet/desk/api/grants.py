@@ -5,12 +5,14 @@ from __future__ import annotations
 from placet.desk.access.people import Actor, may_hold, refuse_if_not_allowed
 from placet.desk.api.idempotency import made_id
 from placet.desk.api.operations import Ask, Operation
+from placet.desk.api.paging import in_time, page_after
 from placet.desk.api.shapes import (
     GrantList,
     GrantShape,
     HoldList,
     HoldShape,
     HoldsNow,
+    ListFilter,
     MadeGrant,
     NewGrant,
     NewHold,
@@ -23,8 +25,10 @@ from placet.desk.web.standing import refuse_what_decides_nothing, remarks_on_gra
 from placet.facts.events import GrantMade, HoldKind
 
 
-async def list_grants(ask: Ask[Nothing, Nothing]) -> GrantList:
-    return GrantList(data=[GrantShape.of(grant) for grant in await ask.web.desk.grants()])
+async def list_grants(ask: Ask[ListFilter, Nothing]) -> GrantList:
+    wanted, grants = ask.query, await ask.web.desk.grants()
+    rows, following = page_after(grants, lambda grant: in_time(grant.at, grant.id), wanted.cursor, wanted.limit)
+    return GrantList(data=[GrantShape.of(grant) for grant in rows], next=following)
 
 
 async def make(ask: Ask[Nothing, NewGrant]) -> MadeGrant:
@@ -66,8 +70,12 @@ def _check_right(ask: Ask[Nothing, NewGrant] | Ask[Nothing, Nothing], agent: str
     refuse_if_not_allowed(ask.actor, "approve", agent=agent, tool=tool, started_by=None, four_eyes=())
 
 
-async def list_holds(ask: Ask[Nothing, Nothing]) -> HoldList:
-    return HoldList(data=[HoldShape.of(hold) for hold in await ask.web.desk.holds()])
+async def list_holds(ask: Ask[ListFilter, Nothing]) -> HoldList:
+    wanted, holds = ask.query, await ask.web.desk.holds()
+    rows, following = page_after(
+        holds, lambda hold: in_time(hold.at, f"{hold.kind} {hold.name}"), wanted.cursor, wanted.limit
+    )
+    return HoldList(data=[HoldShape.of(hold) for hold in rows], next=following)
 
 
 async def hold(ask: Ask[Nothing, NewHold]) -> HoldsNow:
@@ -104,7 +112,15 @@ async def release(ask: Ask[WhichHold, Nothing]) -> None:
 
 
 OPERATIONS = (
-    Operation("GET", "/v1/grants", list_grants, "Standing decisions", "grants", answer=GrantList),
+    Operation(
+        "GET",
+        "/v1/grants",
+        list_grants,
+        "Standing decisions, oldest first",
+        "grants",
+        query=ListFilter,
+        answer=GrantList,
+    ),
     Operation(
         "POST",
         "/v1/grants",
@@ -129,7 +145,7 @@ OPERATIONS = (
         status=204,
         problems=(404,),
     ),
-    Operation("GET", "/v1/holds", list_holds, "What is held back", "holds", answer=HoldList),
+    Operation("GET", "/v1/holds", list_holds, "What is held back", "holds", query=ListFilter, answer=HoldList),
     Operation(
         "POST",
         "/v1/holds",

@@ -20,6 +20,8 @@ from placet.facts.codec import JsonObject
 
 Schema = dict[str, Any]  # Any: a JSON schema
 
+_DESCRIBED = ("placet.desk.", "placet.fleet.figures", "placet.ports")
+"""Where the types of the API stand: its own, and the numbers that it shows as they are."""
 _REF = "#/components/schemas/{name}"
 _PART = re.compile(r"\{(\w+)(?::path)?\}")
 
@@ -204,7 +206,7 @@ def _all_kinds() -> list[type[msgspec.Struct]]:
     found = [msgspec.Struct]
     for kind in found:
         found += [each for each in kind.__subclasses__() if each not in found]
-    return [kind for kind in found if kind.__module__.startswith("placet.desk.")]
+    return [kind for kind in found if kind.__module__.startswith(_DESCRIBED)]
 
 
 @cache
@@ -212,7 +214,7 @@ def _words_of_fields(kind: type[msgspec.Struct]) -> dict[str, str]:
     """The sentence under each field, as it stands in the code, and those of the classes that it comes from."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        if base.__module__.startswith("placet.desk."):
+        if base.__module__.startswith(_DESCRIBED):
             found |= _words_in(base)
     return found
 

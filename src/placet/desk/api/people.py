@@ -8,9 +8,11 @@ from placet.desk.access.accounts import Token
 from placet.desk.access.people import User
 from placet.desk.api.idempotency import made_id
 from placet.desk.api.operations import Answer, Ask, Operation
+from placet.desk.api.paging import in_time, page_after
 from placet.desk.api.shapes import (
     InvitationList,
     InvitationShape,
+    ListFilter,
     MeShape,
     NewToken,
     NewTokenShape,
@@ -39,8 +41,10 @@ async def me(ask: Ask[Nothing, Nothing]) -> MeShape:
     return MeShape.of(ask.actor)
 
 
-async def list_users(ask: Ask[Nothing, Nothing]) -> UserList:
-    return UserList(data=[UserShape.of(user) for user in await ask.web.accounts.users()])
+async def list_users(ask: Ask[ListFilter, Nothing]) -> UserList:
+    wanted, users = ask.query, await ask.web.accounts.users()
+    rows, following = page_after(users, lambda user: user.name, wanted.cursor, wanted.limit)
+    return UserList(data=[UserShape.of(user) for user in rows], next=following)
 
 
 async def add_user(ask: Ask[Nothing, NewUser]) -> Answer:
@@ -101,8 +105,11 @@ async def _user_or_404(web: Web, name: str) -> User:
 
 
 async def list_tokens(ask: Ask[TokenFilter, Nothing]) -> TokenList:
-    owner = ask.query.owner if ask.actor.may("admin") else ask.actor.name
-    return TokenList(data=[TokenShape.of(token) for token in await ask.web.accounts.tokens(owner)])
+    wanted = ask.query
+    owner = wanted.owner if ask.actor.may("admin") else ask.actor.name
+    tokens = await ask.web.accounts.tokens(owner)
+    rows, following = page_after(tokens, lambda token: in_time(token.created_at, token.id), wanted.cursor, wanted.limit)
+    return TokenList(data=[TokenShape.of(token) for token in rows], next=following)
 
 
 async def add_token(ask: Ask[Nothing, NewToken]) -> Answer:
@@ -140,7 +147,7 @@ async def _token_or_404(ask: Ask[Nothing, Nothing]) -> Token:
 
 OPERATIONS = (
     Operation("GET", "/v1/me", me, "Who you are to this desk", "people", answer=MeShape),
-    Operation("GET", "/v1/users", list_users, "List users", "people", role="admin", answer=UserList),
+    Operation("GET", "/v1/users", list_users, "List users", "people", role="admin", query=ListFilter, answer=UserList),
     Operation(
         "POST",
         "/v1/users",

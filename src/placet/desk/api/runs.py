@@ -29,6 +29,11 @@ from placet.desk.web.problems import FieldProblem, Problem
 from placet.facts.events import AnyFact, Fact, InChild
 from placet.ports import RunQuery
 
+WITHOUT_CODE = (
+    "It was started without the agents' code, and can only show and decide: «placet serve MODULE:NAME --no-run» knows "
+    "them, and lets others drive the runs."
+)
+
 
 async def run_or_404(web: Web, run_id: str) -> DeskRun:
     row = None if "\x00" in run_id else await web.desk.store.run(run_id)
@@ -40,8 +45,8 @@ async def run_or_404(web: Web, run_id: str) -> DeskRun:
 async def start(ask: Ask[Nothing, NewRun]) -> Answer:
     given = ask.body
     if not ask.web.desk.knows(given.agent):
-        names = ", ".join(agent.name for agent in ask.web.desk.agents) or "none"
-        words = f"This desk has no agent {given.agent[:80]!r}. It has: {names}."
+        names = ", ".join(agent.name for agent in ask.web.desk.agents)
+        words = f"This desk has no agent {given.agent[:80]!r}. {f'It has: {names}.' if names else WITHOUT_CODE}"
         raise Problem(422, "unknown_agent", words, errors=[FieldProblem(field="agent", message=words)])
     run = await ask.web.desk.start(
         given.agent,

@@ -21,6 +21,7 @@ from placet.ports import Hold
 MAX_AT_ONCE = 200
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=200, description="How many to give at most.")]
 Cursor: TypeAlias = Annotated[str, Meta(max_length=64, description="The `next` of the page before.")]
+KeyCursor: TypeAlias = Annotated[str, Meta(max_length=3000, description="The `next` of the page before.")]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\u0000]+$")]
 Note: TypeAlias = Annotated[str, Meta(max_length=10_000, pattern=r"^[^\u0000]*$")]
 Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
@@ -28,6 +29,11 @@ Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
 
 class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The base of what is sent: a name that is not known is refused, not ignored."""
+
+
+class ListFilter(Given, frozen=True, kw_only=True):
+    cursor: KeyCursor | None = None
+    limit: Limit = 200
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -364,6 +370,7 @@ def _of_grant(grant: GrantMade) -> dict[str, Any]:  # Any: the fields of both sh
 
 class GrantList(Shown, frozen=True, kw_only=True):
     data: list[GrantShape]
+    next: str | None = None
 
 
 class NewGrant(Given, frozen=True, kw_only=True):
@@ -397,6 +404,7 @@ class HoldShape(Shown, frozen=True, kw_only=True):
 
 class HoldList(Shown, frozen=True, kw_only=True):
     data: list[HoldShape]
+    next: str | None = None
 
 
 class HoldsNow(HoldList, frozen=True, kw_only=True):
@@ -443,6 +451,7 @@ class UserShape(Shown, frozen=True, kw_only=True):
 
 class UserList(Shown, frozen=True, kw_only=True):
     data: list[UserShape]
+    next: str | None = None
 
 
 Scopes: TypeAlias = Annotated[list[Scope], Meta(max_length=100)]
@@ -546,9 +555,10 @@ def _of_token(token: Token) -> dict[str, Any]:  # Any: the fields of both shapes
 
 class TokenList(Shown, frozen=True, kw_only=True):
     data: list[TokenShape]
+    next: str | None = None
 
 
-class TokenFilter(Given, frozen=True, kw_only=True):
+class TokenFilter(ListFilter, frozen=True, kw_only=True):
     owner: str | None = None
     """Only an admin sees those of others."""
 

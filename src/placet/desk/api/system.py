@@ -15,6 +15,7 @@ from placet.desk.api.shapes import AgentList, AgentShape, EventFilter, Health, N
 from placet.desk.web.guards import authenticate
 from placet.desk.web.problems import Problem
 from placet.facts.errors import PlacetError
+from placet.fleet.figures import FleetNumbers, fleet_numbers
 from placet.service.metrics import CONTENT_TYPE
 
 READY_SECONDS = 5.0
@@ -108,6 +109,10 @@ async def metrics(ask: Ask[Nothing, Nothing]) -> Response:
     return Response(text, 200, media_type=CONTENT_TYPE)
 
 
+async def numbers(ask: Ask[Nothing, Nothing]) -> FleetNumbers:
+    return await fleet_numbers(ask.web.desk.store)
+
+
 OPERATIONS = (
     Operation("GET", "/v1/agents", list_agents, "The agents of this desk and their tools", "around", answer=AgentList),
     Operation(
@@ -135,6 +140,14 @@ OPERATIONS = (
         role=None,
         answer=Readiness,
         problems=(503,),
+    ),
+    Operation(
+        "GET",
+        "/v1/numbers",
+        numbers,
+        "Runs, questions and workers, counted: what `placet top` shows",
+        "around",
+        answer=FleetNumbers,
     ),
     Operation(
         "GET", "/metrics", metrics, "Figures for Prometheus", "around", media_type=CONTENT_TYPE.partition(";")[0]
