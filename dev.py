@@ -280,6 +280,13 @@ def has_pgbouncer() -> bool:
     return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin") is not None
 
 
+WHY_NEEDED = {
+    "chromium": "a real browser tries the pages",
+    "libatomic1": "Playwright, which drives the browser, is linked against it",
+    "pgbouncer": "stores are tested behind a real pooler",
+}
+
+
 def set_up_system() -> None:
     """See to it that there are a Chromium and a PgBouncer for the tests: the machine's own, or installed now."""
     has_browser = any(map(shutil.which, CHROMIUM_NAMES))
@@ -287,13 +294,15 @@ def set_up_system() -> None:
     missing += [] if has_pgbouncer() else ["pgbouncer"]
     wanted = ([] if has_browser else ["chromium"]) + missing
     if wanted and is_debian_as_root():
-        say(f"setting up: {', '.join(wanted)}")
+        reasons = "; ".join(f"{name} ({WHY_NEEDED[name]})" for name in wanted)
+        say(f"the tests need packages of the system: {reasons}. Installing them with apt-get, as root.")
         apt_install(*wanted)
         return
     if missing:
+        reasons = "; ".join(f"{name} ({WHY_NEEDED[name]})" for name in missing)
         raise Stop(
-            f"the tests need programs of the system that are missing: install {' and '.join(missing)} "
-            f"(on Debian: apt install {' '.join(missing)}; elsewhere the packages may have other names)."
+            f"the tests need programs of the system that are missing: {reasons}. Nothing was installed. On Debian: "
+            f"apt install {' '.join(missing)}; elsewhere the packages may have other names."
         )
     if has_browser or in_venv("-c", FIND_PLAYWRIGHTS_OWN):
         return

@@ -113,3 +113,31 @@ def test_a_pgbouncer_comes_from_apt_or_is_asked_for(machine: Machine, monkeypatc
     machine.dev.set_up_system()
 
     assert machine.called()[-1] == "apt-get install --yes --quiet --no-install-recommends pgbouncer"
+
+
+def test_what_apt_will_install_and_why_is_said_before_it_is_called(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.program("apt-get", "exit 1")
+    monkeypatch.setattr(machine.dev, "has_libatomic", lambda: False)
+    monkeypatch.setattr(machine.dev, "has_pgbouncer", lambda: False)
+    be(monkeypatch, machine.dev, 0)
+
+    with pytest.raises(machine.dev.Stop):
+        machine.dev.set_up_system()
+
+    shown = "".join(capsys.readouterr())
+    for name, why in machine.dev.WHY_NEEDED.items():
+        assert f"{name} ({why})" in shown
+    assert machine.called() == ["apt-get update --quiet"]
+
+
+def test_all_that_is_missing_is_named_in_one_message(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.dev, "has_libatomic", lambda: False)
+    monkeypatch.setattr(machine.dev, "has_pgbouncer", lambda: False)
+    be(monkeypatch, machine.dev, 1000)
+
+    with pytest.raises(machine.dev.Stop, match="apt install libatomic1 pgbouncer"):
+        machine.dev.set_up_system()
+
+    assert machine.called() == []
