@@ -146,6 +146,7 @@ def panel(page: Page) -> Locator:
 
 async def docs_picture(page: Page, name: str) -> None:
     """A screenshot that a page of the documentation shows; `PLACET_DOCS_PICTURES=1` writes it there."""
+    await armed(page)
     made = await picture(page, name)
     if os.environ.get("PLACET_DOCS_PICTURES"):
         shutil.copy(made, DOCS_PICTURES / made.name)

@@ -163,6 +163,7 @@ async def test_at_360_pixels_nothing_is_wider_than_the_screen_and_every_field_ca
     found: dict[str, Any] = {}
 
     async def look(name: str) -> None:
+        assert await page.locator(".top").evaluate("each => each.getBoundingClientRect().height") < 60
         found[name] = (await is_not_wider_than_the_screen(page), await page.evaluate(NARROW_FIELDS))
         await picture(page, f"narrow-{name.replace('/', '-').strip('-')}")
 
@@ -175,9 +176,10 @@ async def test_at_360_pixels_nothing_is_wider_than_the_screen_and_every_field_ca
     await sit_down(page)
     await open_request(page, "delete_folder")
     await look("card")
-    for verb in ("Reject…", "Edit…", "More…"):
+    titles = {"Reject…": "Reject", "Edit…": "Change the arguments", "More…": "Approve, with a note or for longer"}
+    for verb, title in titles.items():
         await page.get_by_role("button", name=verb).tap()
-        await expect(panel(page).locator("h3")).to_be_visible()
+        await expect(panel(page).locator("h3")).to_have_text(title)
         await armed(page)
         await look(verb)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.browser.scenes import DOCS_PICTURES, ROOT, Watch, docs_picture
+from tests.browser.scenes import DOCS_PICTURES, ROOT, Watch, armed, docs_picture
 from tests.docs.pages import blocks_of, links_of
 from tests.support.desk_server import PASSWORD
 
@@ -75,6 +75,7 @@ async def test_the_tutorial_leads_from_its_file_to_the_first_approved_call(brows
         await expect(page.locator(".arguments")).to_contain_text("4900")
         await docs_picture(page, "tutorial-card")
         await page.keyboard.press("a")
+        await armed(page)
         await page.keyboard.press("Enter")
         await expect(page.locator(".toast")).to_contain_text("Approved: refund")
         await page.get_by_role("link", name="Runs", exact=True).click()
