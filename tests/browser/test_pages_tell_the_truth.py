@@ -122,6 +122,8 @@ async def test_times_are_the_readers_own_and_name_their_zone_on_every_page(desk:
 
     zone = "GMT+5:30"
     await expect(page.locator("[data-zone]")).to_have_text(zone)
+    await expect(page.locator(".timeline .tick").first).to_contain_text(zone)
+    await expect(page.locator(".timeline .sign")).to_have_attribute("aria-label", re.compile(re.escape(zone)))
     first = page.locator(".log time").first
     shown, hint = await first.inner_text(), await first.get_attribute("title") or ""
     assert shown in hint

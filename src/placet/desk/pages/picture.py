@@ -50,6 +50,7 @@ class Sign:
     look: Literal["yes", "no", "changed"]
     label: str
     line: int
+    at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -69,6 +70,8 @@ class Row:
 class Tick:
     x: float
     text: str
+    at: float | None = None
+    """Where the text is a time of day: which moment it is, for the reader's own zone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,8 @@ class Axis:
         for at, place in zip(self.times, self.places, strict=True):
             if place - latest >= 74:
                 passed = at - self.times[0]
-                yield Tick(place, clock(at) if latest < 0 else f"+{span(passed)}")
+                is_first = latest < 0
+                yield Tick(place, f"{clock(at)} UTC" if is_first else f"+{span(passed)}", at if is_first else None)
                 latest = place
 
     def breaks(self) -> Iterator[Break]:
@@ -244,4 +248,4 @@ class _Artist:
         by = f"by a standing decision of {who(made.by)}" if made.grant is not None else f"by {who(made.by)}"
         why = f": {made.reason or made.message}" if made.reason or made.message else ""
         label = f"{call.name}: {VERDICT_WORD[made.verdict]} {by}, {clock(made.at)} UTC{why}"
-        return Sign(round(self._axis.x(made.at), 1), VERDICT_SIGN[made.verdict], look, label, call.line)
+        return Sign(round(self._axis.x(made.at), 1), VERDICT_SIGN[made.verdict], look, label, call.line, made.at)

@@ -43,10 +43,20 @@
   const clock = new Intl.DateTimeFormat(undefined, CLOCK);
   const zone = () => moment.formatToParts(new Date()).find((each) => each.type === 'timeZoneName').value;
 
+  // In the picture of a run, times stand within labels: each is told in UTC, and here in the reader's zone.
+  function tellLocally(element) {
+    const date = new Date(Number(element.dataset.clockAt) * 1000);
+    const local = (text) => text.replace(/\d\d:\d\d:\d\d UTC/, `${clock.format(date)} ${zone()}`);
+    const label = element.getAttribute('aria-label');
+    if (label) element.setAttribute('aria-label', local(label));
+    for (const each of [element, ...element.querySelectorAll('title')]) if (!each.children.length) say(each, local(each.textContent));
+  }
+
   function localTimes(from) {
     for (const each of all('time[data-at]', from)) say(each, moment.format(new Date(each.dateTime)));
     for (const each of all('time[data-clock]', from)) say(each, clock.format(new Date(each.dateTime)));
     for (const each of all('[data-zone]', from)) say(each, zone());
+    for (const each of all('[data-clock-at]', from)) tellLocally(each);
     for (const each of all('time[title]', from)) each.title = moment.format(new Date(each.dateTime));
   }
 
