@@ -486,6 +486,7 @@ TELLERS: dict[type[e.Fact], Callable[[DriveTrace, float, Run, Any], None]] = {  
 
 UNTOLD: frozenset[type[e.Fact]] = frozenset(
     {
+        e.ArgumentsValidated,  # the call's span shows the values
         e.CallsAllowed,
         e.CallsDeferred,
         e.ContextSaved,
