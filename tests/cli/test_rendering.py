@@ -11,6 +11,7 @@ import pytest
 
 from placet import Agent, ToolApprovalItem
 from placet.cli.cards import Card, render_card
+from placet.cli.decided import decision_lines
 from placet.cli.show import request_lines
 from placet.cli.story import story_of
 from placet.cli.tables import Cell, table
@@ -294,3 +295,16 @@ def test_a_painted_line_is_clipped_by_what_is_seen_and_keeps_its_colours() -> No
     assert clipped(painted, 7) == "\033[31m漢字 an\033[0m"
     assert clipped(painted, 5) == "\033[31m漢字 \033[0m"
     assert clipped("short", 80) == "short"
+
+
+@pytest.mark.parametrize(
+    ("grant", "words"), [(None, "approved by ana, "), ("grant_1", "approved by a standing decision of ana, ")]
+)
+def test_what_a_standing_decision_decided_is_not_told_as_if_somebody_had_looked_at_it(
+    grant: str | None, words: str
+) -> None:
+    made = {"decision": "approve", "by": "ana", "at": "2026-01-01T00:00:00Z", "reason": None, "grant": grant}
+
+    title = decision_lines({"arguments": {}, "decision": made}, Terminal(io.StringIO()))[0]
+
+    assert words in title

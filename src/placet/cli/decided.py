@@ -18,7 +18,8 @@ def decision_lines(found: JsonObject, terminal: Terminal) -> list[str]:
     made = found.get("decision")
     if not isinstance(made, dict):
         return []
-    title = f"{_WORDS[str(made['decision'])]} by {shown(str(made['by'] or 'somebody'))}, {ago(made['at'])} ago"
+    by = "by a standing decision of" if made.get("grant") else "by"
+    title = f"{_WORDS[str(made['decision'])]} {by} {shown(str(made['by'] or 'somebody'))}, {ago(made['at'])} ago"
     rows = _rows(found, made, terminal)
     for name, word in (("reason", "for the record"), ("grant", "by the grant")):
         if made.get(name):
