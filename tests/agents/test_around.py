@@ -265,8 +265,8 @@ async def test_an_agents_hooks_are_told_while_it_is_at_work():
             async def on_end(self, _ctx, _agent, _output):
                 log.append(f"{name} ends")
 
-            async def on_handoff(self, _ctx, _agent, source):
-                log.append(f"{name} from {source.name}")
+            async def on_handoff(self, _ctx, agent, source):
+                log.append(f"{name} is told: {source.name} to {agent.name}")
 
             async def on_llm_end(self, _ctx, _agent, _response):
                 log.append(f"{name} answers")
@@ -282,7 +282,7 @@ async def test_an_agents_hooks_are_told_while_it_is_at_work():
 
     await go(a, "hi")
 
-    assert log == ["A starts", "A answers", "A has pay", "B from A", "B starts", "B answers", "B ends"]
+    assert log == ["A starts", "A answers", "A has pay", "A is told: A to B", "B starts", "B answers", "B ends"]
 
 
 # -- instructions, is_enabled ------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ async def test_structured_input_reaches_the_nested_run_as_json_or_as_its_builder
         "Boss",
         [[function_call("plain", {"number": 7}), function_call("built", {"number": 8, "note": "n"})], done()],
         plain.as_tool(parameters=Order),
-        built.as_tool(parameters=Order, input_builder=lambda given: f"order {given['number']}"),
+        built.as_tool(parameters=Order, input_builder=lambda given: f"order {given['params']['number']}"),
     )
 
     await go(boss, "go")

@@ -126,7 +126,7 @@ class LeftOut(importlib.abc.MetaPathFinder):
             return
         why = MODULES.get(rest) or NAMES.get(rest.rpartition(".")[2])
         if why is not None:
-            raise ImportError(words(rest, why), name=fullname)
+            raise ModuleNotFoundError(words(rest, why))  # without a name: the import system passes over its own
 
 
 def install() -> None:

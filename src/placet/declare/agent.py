@@ -47,7 +47,7 @@ from placet.facts.checks import (
     optional,
     sequence_of,
 )
-from placet.facts.codec import Json, JsonObject, plain_str
+from placet.facts.codec import Json, JsonObject, encode, plain_str
 from placet.facts.errors import UserError
 from placet.facts.model_settings import ModelSettings
 from placet.ports import Model, Toolset
@@ -115,6 +115,25 @@ class MCPConfig(TypedDict, total=False):
     """Put the server's name before every tool's; without it only where two tools would have one name."""
 
 
+class InputBuilderOptions(TypedDict):
+    """What an `input_builder` is given."""
+
+    params: JsonObject
+    """The arguments of the call."""
+    summary: str | None
+    json_schema: JsonObject | None
+    """What the arguments may be."""
+
+
+InputBuilder: TypeAlias = Callable[[InputBuilderOptions], str | list[JsonObject]]
+
+
+def _with_schema(options: InputBuilderOptions) -> str:
+    """The input of a nested run that is to know what its input could have been."""
+    given, schema = encode(options["params"]).decode(), encode(options["json_schema"]).decode()
+    return f"The input, as JSON:\n{given}\n\nIts JSON schema:\n{schema}"
+
+
 @dataclass(eq=False)
 class AgentTool(FunctionTool):
     """An agent behind a tool: a call of it is a run nested in the caller's."""
@@ -122,7 +141,8 @@ class AgentTool(FunctionTool):
     agent: Agent[Any] = None  # type: ignore[assignment]  # a dataclass field after defaults needs one; as_tool gives it
     custom_output_extractor: Callable[[Any], str | Awaitable[str]] | None = None
     max_turns: int | None = None
-    input_builder: Callable[[JsonObject], str | list[JsonObject]] | None = None
+    input_builder: InputBuilder | None = None
+    nested_config: Any = None  # Any: a RunConfig, which is declared on top of this
     nested_hooks: RunHooks[Any] | None = None
     on_stream: Callable[[Any], Any] | None = None
 
@@ -354,7 +374,9 @@ class Agent(Generic[T]):
         on_stream: Callable[[Any], Any] | None = None,
         failure_error_function: FailureText | None = default_tool_error_function,
         parameters: type[Any] | None = None,
-        input_builder: Callable[[JsonObject], str | list[JsonObject]] | None = None,
+        input_builder: InputBuilder | None = None,
+        include_input_schema: bool = False,
+        run_config: Any = None,  # Any: a RunConfig
         version: str | None = None,
         decide_within: float | None = None,
         at_deadline: Literal["reject", "escalate"] = "reject",
@@ -362,7 +384,8 @@ class Agent(Generic[T]):
     ) -> AgentTool:
         """This agent as a tool of another. Its own gated calls pause the outermost run and are decided there.
 
-        `parameters` is a pydantic model for structured input; `input_builder` makes the nested run's input of it.
+        `parameters` is a pydantic model for structured input; `input_builder` makes the nested run's input of it: it is
+        given a dict with `params` (the arguments), `summary` and `json_schema`. `run_config` is the nested run's own.
         """
         check(
             f"Agent '{self.name}' as a tool: ",
@@ -392,7 +415,8 @@ class Agent(Generic[T]):
             agent=self,
             custom_output_extractor=custom_output_extractor,
             max_turns=max_turns,
-            input_builder=input_builder,
+            input_builder=input_builder or (_with_schema if include_input_schema else None),
+            nested_config=run_config,
             nested_hooks=hooks,
             on_stream=on_stream,
         )

@@ -115,7 +115,7 @@ class RunContextWrapper(Generic[T]):
         """So that pydantic models and dataclasses may hold a context: it is kept as it is."""
         from pydantic_core import core_schema
 
-        return core_schema.is_instance_schema(cls)
+        return core_schema.json_or_python_schema(core_schema.any_schema(), core_schema.is_instance_schema(cls))
 
     @property
     def approvals(self) -> Mapping[str, ApprovalRecord]:

@@ -73,7 +73,7 @@ def default_handoff_history_mapper(transcript: list[JsonObject]) -> list[JsonObj
 
 def _told(item: JsonObject) -> str:
     content = item.get("content")
-    if isinstance(item.get("role"), str) and isinstance(content, str):
+    if isinstance(item.get("role"), str) and isinstance(content, str) and "\n" not in content:  # a line is an item
         name = f" ({item['name']})" if isinstance(item.get("name"), str) else ""
         return f"{item['role']}{name}: {content}"
     shown = {key: value for key, value in item.items() if key != "provider_data"}

@@ -52,7 +52,7 @@ class AgentHooks(Generic[T]):
         """The agent gave the final output."""
 
     async def on_handoff(self, context: RunContextWrapper[T], agent: Named, source: Named) -> None:
-        """The conversation came to this agent."""
+        """The conversation went from this agent (`source`) to another (`agent`)."""
 
     async def on_llm_start(
         self, context: RunContextWrapper[T], agent: Named, system_prompt: str | None, input_items: Sequence[JsonObject]

@@ -208,11 +208,21 @@ class ToolApprovalItem(Item):
     """What the model wrote, where validation filled in or changed something; else None."""
     questions: dict[str, JsonObject] | None = field(default=None, kw_only=True)
     """Of an elicitation: what the running call wants to know, by key. `respond` answers."""
+    tool_namespace: str | None = field(default=None, kw_only=True)
+    """The group of tools that the tool is in, where its model knows groups."""
     type: ClassVar[str] = "tool_approval_item"
 
     def __post_init__(self) -> None:
         if self.tool_name is None:
             self.tool_name = _text_field(self.raw_item, "name")
+        if self.tool_namespace is None:
+            self.tool_namespace = _text_field(self.raw_item, "namespace")
+
+    @property
+    def qualified_name(self) -> str | None:
+        """The tool's name with that of its group before it."""
+        is_inside = self.tool_namespace and self.tool_name and self.tool_namespace != self.tool_name
+        return f"{self.tool_namespace}.{self.tool_name}" if is_inside else self.tool_name
 
     @property
     def name(self) -> str | None:

@@ -15,6 +15,7 @@ from placet.models.openai_chat_response import ChatAssembly, as_response
 from placet.models.openai_client import OpenAIClient
 from placet.models.provider_errors import provider_errors, refuse_what_is_no_stream
 from placet.models.request_settings import strict_if_possible, with_extra_args
+from placet.models.response_events import ResponseEvents
 from placet.ports import ModelRequest, RawEvent, StreamPart, ToolSpec
 
 if TYPE_CHECKING:
@@ -52,15 +53,20 @@ class OpenAIChatCompletionsModel:
         arguments = create_arguments(self.model, request, server)
         if request.model_settings.include_usage is not False:
             arguments.setdefault("stream_options", {"include_usage": True})
-        assembly = ChatAssembly()
+        assembly, events = ChatAssembly(), ResponseEvents()
         with provider_errors(server):
             async with await client.chat.completions.create(**arguments, stream=True) as stream:
                 headers = stream.response.headers
                 async for chunk in stream:
-                    yield RawEvent(chunk)
-                    assembly.add(_plain(chunk))
+                    plain = _plain(chunk)
+                    for event in events.of_chunk(plain):
+                        yield RawEvent(event)
+                    assembly.add(plain)
         refuse_what_is_no_stream(server, headers, said=assembly.is_begun)
-        yield as_response(assembly.whole(), server, headers.get("x-request-id"))
+        response = as_response(assembly.whole(), server, headers.get("x-request-id"))
+        for event in events.of_whole(response):
+            yield RawEvent(event)
+        yield response
 
 
 def _server(client: AsyncOpenAI) -> str:

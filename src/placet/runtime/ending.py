@@ -60,7 +60,8 @@ def _has_a_result(call: Call) -> bool:
 
 
 def _result(frame: Frame, call: Call) -> FunctionToolResult:
-    output = call.output if isinstance(call.output, str) else fresh(call.output)
+    kept = frame.journal.values.get(call.id, call.output)
+    output = fresh(kept) if isinstance(kept, dict | list) and kept is call.output else kept
     return FunctionToolResult(frame.tool_of(call), call.name, output, call.outcome in ("finished", "failed"))
 
 

@@ -194,6 +194,14 @@ def _doubt_if_interrupted(frame: Frame, job: Job) -> None:
         frame.note(in_doubt(frame, job, INTERRUPTED))
 
 
+def _written(frame: Frame, job: Job, value: object) -> Json:
+    """What the log holds of a tool's result. The object itself is kept for who looks at the run in this process."""
+    output = as_tool_output(job.tool.name, value, frame.config.limits.output)
+    if not isinstance(value, str):
+        frame.journal.values[job.call.id] = value
+    return output
+
+
 async def _run_body(frame: Frame, job: Job) -> None:
     ctx = tool_context(frame, job)
     frame.journal.require_lease()
@@ -219,7 +227,7 @@ async def _run_body(frame: Frame, job: Job) -> None:
             judged, failure = (
                 await _judged(frame, job, ctx, value) if job.tool.tool_output_guardrails else (value, None)
             )
-            output = as_tool_output(job.tool.name, judged, frame.config.limits.output)
+            output = _written(frame, job, judged)
     except asyncio.CancelledError:
         if frame.is_stopping:
             raise  # the drive was cancelled: nobody knows how far the body got
@@ -238,7 +246,8 @@ async def _run_body(frame: Frame, job: Job) -> None:
         raise failure
     for hooks in all_hooks:
         await frame.journal.commit()  # hooks are user code: what the tool did is safe first
-        await hooks.on_tool_end(ctx, frame.agent, job.tool, output if isinstance(output, str) else fresh(output))
+        told = output if isinstance(output, str) else fresh(output)
+        await hooks.on_tool_end(ctx, frame.agent, job.tool, frame.journal.values.get(job.call.id, told))
 
 
 def _asking(frame: Frame, job: Job, needs: NeedsInput) -> InputAsked | CallEnded:

@@ -38,10 +38,13 @@ async def hand_over(frame: Frame, call: Call) -> None:
     if rewritten is not None:
         frame.note(rewritten)
     frame.note(AgentChanged(target))
+    left = frame.all_hooks
     frame.look_again()
-    for hooks in frame.all_hooks:
+    if left or frame.all_hooks:
         await frame.journal.commit()
+    for hooks in left:  # of the run, and of the agent that hands over
         await hooks.on_handoff(frame.context, source, found.agent)
+    for hooks in frame.all_hooks:  # of the run, and of the agent that takes over
         await hooks.on_agent_start(frame.context, found.agent)
 
 

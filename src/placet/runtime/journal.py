@@ -78,6 +78,8 @@ class Journal:
         self._generation = 0
         """How often what was noted had to be dropped because the log had grown."""
         self._writing = asyncio.Lock()
+        self.values: dict[str, object] = {}
+        """What tools returned in this drive, by call, where that is no text: the log has what the model reads of it."""
         self._max_bytes = max_bytes
         self.infos = GuardrailInfos()
         self._bytes = log.size

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
-from placet.declare.agent import AgentTool, AgentToolStreamEvent
+from placet.declare.agent import AgentTool, AgentToolStreamEvent, InputBuilderOptions
 from placet.declare.context import RunContextWrapper
+from placet.declare.run_config import RunConfig
 from placet.declare.tool_values import InvalidArguments
 from placet.facts.codec import Json, JsonObject, encode, parse_arguments
 from placet.facts.errors import UserError
@@ -56,7 +58,9 @@ def _begin(frame: Frame, job: Job, tool: AgentTool) -> None:
 
 def _input_of(tool: AgentTool, arguments: JsonObject) -> str | list[JsonObject]:
     if tool.input_builder is not None:
-        return as_input(tool.input_builder(arguments))
+        schema = dict(tool.params_json_schema)
+        options = InputBuilderOptions(params=arguments, summary=schema.get("description"), json_schema=schema)
+        return as_input(tool.input_builder(options))
     text = arguments.get("input")
     return text if isinstance(text, str) and len(arguments) == 1 else encode(arguments).decode()
 
@@ -69,12 +73,21 @@ def _child_frame(frame: Frame, job: Job, tool: AgentTool) -> Frame:
         shared.context, run.usage, ledger=shared._ledger, run_ids=shared._run_ids, clock=shared._clock
     )
     hooks = tool.nested_hooks or frame.hooks
-    child = Frame(frame.journal, job.call.id, frame.graph, context, frame.config, hooks, None)
+    child = Frame(frame.journal, job.call.id, frame.graph, context, _config(frame, tool), hooks, None)
     child.drive = frame.drive
     child.watch = frame.watch
     child.set_aside = frame.set_aside
     child.judged = frame.judged
     return child
+
+
+def _config(frame: Frame, tool: AgentTool) -> RunConfig:
+    """The nested run's own configuration, but for what all runs of one log share."""
+    own: RunConfig | None = tool.nested_config
+    if own is None:
+        return frame.config
+    shared = frame.config
+    return replace(own, clock=shared.clock, limits=shared.limits, max_nesting=shared.max_nesting)
 
 
 async def _output_of(child: Frame, tool: AgentTool) -> Json:
@@ -87,7 +100,10 @@ async def _output_of(child: Frame, tool: AgentTool) -> Json:
 
 
 def nested_result(child: Frame) -> RunResult:
-    return RunResult(child.graph, child.journal.log, child.run, child.context, child.config.clock)
+    journal = child.journal
+    return RunResult(
+        child.graph, journal.log, child.run, child.context, child.config.clock, journal.infos, journal.values
+    )
 
 
 @asynccontextmanager
@@ -102,6 +118,7 @@ async def _told_to(tool: AgentTool, child: Frame, job: Job, *, is_new: bool) -> 
         child.graph,
         lambda local: pending_item(child.journal.run, local, child.run_id, child.graph),
         child.path,
+        child.journal.values,
     )
     if not is_new:
         feed.catch_up(child.run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from placet.core.fold import as_items, output_item
@@ -42,7 +42,11 @@ from placet.runtime.journal import GuardrailInfos
 class Walk:
     """Walks the facts of one run (or nested run) in order and says which items each of them brought."""
 
-    def __init__(self, run_id: str, graph: AgentGraph, path: str = ROOT) -> None:
+    def __init__(
+        self, run_id: str, graph: AgentGraph, path: str = ROOT, values: Mapping[str, object] | None = None
+    ) -> None:
+        self._values: Mapping[str, object] = values if values is not None else {}
+        """What tools returned, where this process saw it."""
         self._run_id = run_id
         self._graph = graph
         self._path = path
@@ -98,7 +102,8 @@ class Walk:
         handoff = self.agent.handoff_named(call.name)
         if handoff is not None and fact.outcome == "finished":
             return HandoffOutputItem(self.agent, raw, source_agent=self.agent, target_agent=handoff.agent)
-        return ToolCallOutputItem(self.agent, raw, fact.output, id=call_id(self._run_id, call.id))
+        output = self._values.get(call.id, fact.output)
+        return ToolCallOutputItem(self.agent, raw, output, id=call_id(self._run_id, call.id))
 
 
 def facts_of(log: Log) -> Iterable[AnyFact]:
@@ -106,8 +111,8 @@ def facts_of(log: Log) -> Iterable[AnyFact]:
         yield from read_line(line).facts
 
 
-def items_of(log: Log, graph: AgentGraph, path: str) -> list[RunItem]:
-    walk = Walk(log.run_id, graph, path)
+def items_of(log: Log, graph: AgentGraph, path: str, values: Mapping[str, object] | None = None) -> list[RunItem]:
+    walk = Walk(log.run_id, graph, path, values)
     return [item for each in facts_of(log) if (fact := walk.own(each)) is not None for item in walk.items(fact)]
 
 

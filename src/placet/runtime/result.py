@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal, TypeVar
 
 from placet.clock import Clock
@@ -40,7 +40,9 @@ class RunResult:
         context: RunContextWrapper[Any],
         clock: Clock,
         infos: GuardrailInfos | None = None,
+        values: Mapping[str, object] | None = None,
     ) -> None:
+        self._values = values
         self._graph = graph
         self._infos = infos or GuardrailInfos()
         self._log = log
@@ -81,7 +83,7 @@ class RunResult:
     @functools.cached_property
     def new_items(self) -> list[RunItem]:
         """All that the run produced so far, from its beginning."""
-        return items_of(self._log, self._graph, self._run.path)
+        return items_of(self._log, self._graph, self._run.path, self._values)
 
     @functools.cached_property
     def raw_responses(self) -> list[ModelResponse]:
@@ -130,7 +132,9 @@ class RunResult:
 
 def result_of(frame: Frame) -> RunResult:
     journal = frame.journal
-    return RunResult(frame.graph, journal.log, journal.run, frame.context, frame.config.clock, journal.infos)
+    return RunResult(
+        frame.graph, journal.log, journal.run, frame.context, frame.config.clock, journal.infos, journal.values
+    )
 
 
 class RunResultStreaming(RunResult):
@@ -190,6 +194,8 @@ class RunResultStreaming(RunResult):
                 self._frame.stop_after_turn = True
         elif self._task is not None:
             self._task.cancel()
+            if self._feed is not None:
+                self._feed.drop()
 
     # -- for the runner ---------------------------------------------------------------------------------------------
 
@@ -211,6 +217,7 @@ class RunResultStreaming(RunResult):
         """Show what this result shows."""
         self._graph, self._log, self._run = result._graph, result._log, result._run
         self._infos = result._infos
+        self._values = result._values
         self.context_wrapper = result.context_wrapper
         for name, kind in vars(RunResult).items():
             if isinstance(kind, functools.cached_property):

@@ -37,6 +37,7 @@ from placet.runtime.result import Reader, RunResult, RunResultStreaming, result_
 from placet.runtime.resume import begin, ended_run, new_words, resume
 from placet.runtime.session_matching import check_session, find_waiting
 from placet.runtime.session_place import place_of
+from placet.runtime.session_reading import joined
 from placet.runtime.session_turns import SessionTurn
 from placet.runtime.session_writing import read_session
 from placet.runtime.stream import Feed
@@ -307,7 +308,7 @@ async def _journal(
         by = order.config.started_by
         started = RunStarted(order.agent.address, _input_of(order), max_turns, delivery, server_id, by=by)
         if order.session is not None:
-            started = await _with_session(order.session, started)
+            started = await _with_session(order.session, started, order.config)
         return begin(order.store, lease, log, started, order.config)
     journal = await resume(order.store, lease, stored, state, order.config)
     is_given = not isinstance(order.max_turns, _Unset) and order.max_turns != journal.run.max_turns
@@ -317,17 +318,17 @@ async def _journal(
     return journal
 
 
-async def _with_session(session: Session, started: RunStarted) -> RunStarted:
+async def _with_session(session: Session, started: RunStarted, config: RunConfig) -> RunStarted:
     """The run's beginning, with what was said before put before its input."""
     if started.delivery != "own":
         raise UserError("A run's history is kept by a session or by the server (conversation_id, …), not by both.")
     before, total = await read_session(session)
-    given = [*before, *as_items(started.input)]
+    given, length = await joined(session, before, as_items(started.input), config)
     return msgspec.structs.replace(
         started,
         input=given,
         session=session.session_id,
-        session_length=len(before),
+        session_length=length,
         session_total=total,
         session_place=place_of(session),
     )
@@ -436,7 +437,10 @@ def _end_watching(frame: Frame, error: BaseException | None) -> None:
 def _connect(streaming: Reader, frame: Frame) -> None:
     """From here on, what becomes durable is told to the reader of the stream."""
     feed = Feed(
-        frame.run_id, frame.graph, lambda local: pending_item(frame.journal.run, local, frame.run_id, frame.graph)
+        frame.run_id,
+        frame.graph,
+        lambda local: pending_item(frame.journal.run, local, frame.run_id, frame.graph),
+        values=frame.journal.values,
     )
     if len(frame.journal.log):
         feed.catch_up(frame.run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -130,8 +130,9 @@ class Feed:
         graph: AgentGraph,
         pending: Callable[[str], ToolApprovalItem | None],
         path: str = ROOT,
+        values: Mapping[str, object] | None = None,
     ) -> None:
-        self._walk = Walk(run_id, graph, path)
+        self._walk = Walk(run_id, graph, path, values)
         self._path = path
         self._pending = pending
         self._events: deque[StreamEvent] = deque()
@@ -192,6 +193,11 @@ class Feed:
                     self._put(RunItemStreamEvent(_name(found), found))
                 if isinstance(fact, RunStarted | AgentChanged):
                     self._put(AgentUpdatedStreamEvent(self._walk.agent))
+
+    def drop(self) -> None:
+        """Nobody wants to hear more, not even of what is unread: the state has it."""
+        self.abandon()
+        self.close()
 
     def close(self) -> None:
         self._closed = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.core.deciding import facts_to_fork, words_to_take
@@ -59,6 +59,11 @@ NO_CONTEXT = "RunState has no context"
 
 class RunState(Generic[T]):
     """A run at a moment, with what people have decided since."""
+
+    if not TYPE_CHECKING:  # programs written for the Agents SDK name the type of the agent too
+
+        def __class_getitem__(cls, given: Any) -> Any:
+            return super().__class_getitem__(given[0] if isinstance(given, tuple) else given)
 
     def __init__(
         self,
