@@ -96,7 +96,7 @@ def hides_something(text: str) -> bool:
 
 def _escaped(text: str, kept: str = "") -> str:
     """Escapes instead of what cannot be seen."""
-    if text.isascii() and text.isprintable():
+    if text.isascii() and (text.replace("\n", "") if kept else text).isprintable():
         return text
     return "".join(
         each if each in kept or _shows(text, place) else json.dumps(each)[1:-1] for place, each in enumerate(text)
