@@ -373,6 +373,19 @@ async def test_one_yes_does_not_pay_twice_in_a_fork(how):
     assert result.interruptions or result.final_output == "done"
 
 
+async def test_what_is_always_approved_in_a_run_is_asked_about_in_its_fork_and_what_is_never_stays_so():
+    ops = scene([cleanup("/a", "c1"), refund(1, "r1"), refund(2, "r2")], [cleanup("/b", "c2"), refund(3, "r3")])
+    state = (await drive(ops.agent, "go")).to_state()
+    state.approve(item_of(state, "c1"), always_approve=True)
+    state = (await drive(ops.agent, state)).to_state()
+    state.reject(item_of(state, "r1"), always_reject=True)
+
+    result = await drive(ops.agent, state.fork())
+
+    assert [item.call_id for item in result.interruptions] == ["c2"]
+    assert ops.effects == ["cleanup /a"]
+
+
 async def test_in_a_fork_what_was_to_run_again_after_doubt_is_asked_about_anew():
     @function_tool(needs_approval=True)
     async def lost() -> str:

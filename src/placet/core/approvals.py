@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -131,6 +131,7 @@ class Ledger:
         "_by_label",
         "_entries",
         "_grants",
+        "_listeners",
         "_lock",
         "_open",
         "_past",
@@ -143,6 +144,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._listeners: tuple[Callable[[], None], ...] = ()
         self._entries: dict[str, Entry] = {}
         self._by_label: dict[tuple[str, str], tuple[str, ...]] = {}
         self._open: dict[str, None] = {}
@@ -287,6 +289,18 @@ class Ledger:
                 self._staged[decision.call] = decision
             known = {grant.id for grant in self._staged_grants}
             self._staged_grants = (*self._staged_grants, *(grant for grant in grants if grant.id not in known))
+            listeners = self._listeners
+        for listener in listeners:
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have this called whenever something was staged, from whatever thread that is done in."""
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+
+    def stop_listening(self, listener: Callable[[], None]) -> None:
+        with self._lock:
+            self._listeners = tuple(each for each in self._listeners if each != listener)
 
     def stage_again(self, words: Sequence[DecisionMade | GrantMade]) -> None:
         """Stage what was said and did not get into the log, as far as it still is about what waits."""

@@ -44,6 +44,7 @@ from placet.runtime.gating import digest_of_asking, hold, judge_again
 from placet.runtime.guarding import Tripped, judge_call, judge_result
 from placet.runtime.handing_over import hand_over
 from placet.runtime.journal import Overtaken
+from placet.runtime.listening import Ears
 from placet.runtime.nested import run_nested
 from placet.runtime.output import as_answer, as_tool_output, failure_text
 
@@ -332,11 +333,21 @@ def _parts(output: Json) -> list[Json]:
 
 async def await_bodies(frame: Frame) -> None:
     """Wait until all bodies have ended, or somebody decides something. What has ended is made durable at once."""
-    while frame.at_work and not frame.run.ledger.has_staged():
-        await frame.news.wait()
-        frame.news.clear()
-        if frame.at_work:
-            await frame.journal.commit()
+    ears = Ears(frame)
+    try:
+        while frame.at_work and not ears.has_heard:
+            ears.open()
+            await frame.news.wait()
+            frame.news.clear()
+            if ears.has_grown:
+                ears.has_grown = False
+                await frame.journal.take_in()
+            if frame.at_work:
+                await frame.journal.commit()
+    finally:
+        await ears.close()
+    if ears.has_heard:  # another frame may have taken in what was appended: the fold was made anew
+        frame.look_again(has_news=True)
 
 
 SUPERSEDED = "This call was not carried out: a newer message took the place of the question about it."

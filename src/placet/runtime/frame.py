@@ -71,6 +71,7 @@ class Frame:
         "feed",
         "found_tools",
         "graph",
+        "has_news",
         "hooks",
         "is_stopping",
         "journal",
@@ -147,10 +148,12 @@ class Frame:
         self.failures: tuple[BaseException, ...] = ()
         """Errors of bodies and hooks that end the drive, once the siblings are done."""
 
-    def look_again(self) -> None:
+    def look_again(self, *, has_news: bool = False) -> None:
         """Find the run, and the agent that is at work in it: when the frame is made, after a handoff, and when the log
         was folded anew. There, a nested run whose beginning was not durable yet has been begun again, as another
         object; all others are the ones that they were."""
+        self.has_news = has_news
+        """Others have appended something: a standing decision may be among it."""
         run = self.journal.run.find(self.path)
         assert run is not None, "a frame is made for a run that is in the log"
         self.run: RunFold = run

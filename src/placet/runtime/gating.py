@@ -381,12 +381,13 @@ def ends_by_time(root: RunFold, now: float) -> list[tuple[str, CallEnded | Quest
 
 
 async def absorb_decisions(frame: Frame) -> None:
-    """Append what people said since the last look: on the context of the running run, or by hand before it began."""
-    root = frame.journal.run
+    """Append what people said since the last look: on the context of the running run, or by hand before it began. What
+    others appended meanwhile may hold a standing decision."""
+    root, has_news, frame.has_news = frame.journal.run, frame.has_news, False
     facts = facts_to_append(root, root.ledger.staged())
     await refuse_own_yes(frame.journal.store, root, facts)
     frame.journal.note_all(facts)
-    if any(isinstance(fact, GrantMade) for fact in facts):
+    if has_news or any(isinstance(fact, GrantMade) for fact in facts):
         await decide_by_grants(frame)
 
 

@@ -71,6 +71,8 @@ class Journal:
         self.store = store
         self.lease = lease
         self.subscribers: list[Callable[[float, Sequence[AnyFact]], None]] = []
+        self.listeners: set[Callable[[], None]] = set()
+        """Called when others turn out to have appended something."""
         self._clock = clock
         self._noted: list[AnyFact] = []
         self._broken_by: BaseException | None = None
@@ -190,6 +192,8 @@ class Journal:
         self._noted.clear()
         self._generation += 1
         self._go_to(stored)
+        for listener in list(self.listeners):
+            listener()
         for fact in pending:
             self._note_again(fact)
         if self._noted:
@@ -212,6 +216,15 @@ class Journal:
                 self.note_all([fact])
         elif isinstance(bare, _HAPPENED):
             self.note_all([fact])
+
+    async def take_in(self) -> None:
+        """Take in what others appended, if they did: then Overtaken has the next step judged anew."""
+        async with self._writing:
+            if self._broken_by is not None:
+                raise self._broken_by
+            stored = await self._stored_log()
+            if stored is not None and len(stored) > len(self.log):
+                await self._catch_up([])
 
     async def refresh(self) -> None:
         """Take in what others appended since this drive last looked."""

@@ -52,13 +52,13 @@ async def drive(frame: Frame) -> None:
         try:
             if not is_begun:
                 is_begun = await begin(frame)
-            if frame.run.ledger.has_staged():
+            if frame.has_news or frame.run.ledger.has_staged():
                 await absorb_decisions(frame)
             if frame.failures and not frame.at_work:  # a body's error, once its siblings are done and recorded
                 raise frame.failures[0]
             is_over = await take(next_step(frame.run, frame.at_work, frame.set_aside), frame)
         except Overtaken:  # somebody decided something in between
-            frame.look_again()
+            frame.look_again(has_news=True)
 
 
 async def begin(frame: Frame) -> bool:

@@ -1,0 +1,81 @@
+"""Listening while tool functions run: a decision that arrives meanwhile wakes the loop, which begins at once what it
+lets through. It may come from this process (on a context) or, through the store, from any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Protocol, runtime_checkable
+
+from placet.facts.errors import StoreError
+from placet.ports import RunRow
+from placet.runtime.frame import Frame
+
+LOOK_SECONDS = 1.0
+"""How long news from the store that was lost can go unnoticed."""
+
+PAUSE_SECONDS = 0.02
+"""The least time between two looks: a busy store has news all the time, mostly of other runs."""
+
+
+@runtime_checkable
+class TellsNews(Protocol):
+    """A store that others append to while a run is driven, and that says so."""
+
+    async def latest_sequence(self) -> int: ...
+
+    async def wait_for_news(self, after: int, seconds: float) -> bool: ...
+
+    async def run(self, run_id: str) -> RunRow | None: ...
+
+
+class Ears:
+    """Of one wait for tool functions: hears of words that were staged, and of a log that has grown."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.has_heard = frame.run.ledger.has_staged()
+        self.has_grown = False
+        """Others have appended to the log, and nobody has taken it in yet."""
+        self._frame = frame
+        self._loop = asyncio.get_running_loop()
+        self._listening: asyncio.Task[None] | None = None
+        frame.journal.listeners.add(self._hear)
+        frame.run.ledger.listen(self._hear_in_loop)
+
+    def open(self) -> None:
+        """Listen to the store from now on, if somebody is waited for: nobody else has anything to say."""
+        store = self._frame.journal.store
+        if self._listening is None and isinstance(store, TellsNews) and any(self._frame.journal.run.waiting()):
+            self._listening = asyncio.create_task(self._listen(store))
+
+    async def close(self) -> None:
+        self._frame.journal.listeners.discard(self._hear)
+        self._frame.run.ledger.stop_listening(self._hear_in_loop)
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait([self._listening])
+
+    def _hear(self) -> None:
+        self.has_heard = True
+        self._frame.news.set()
+
+    def _hear_in_loop(self) -> None:
+        """From any thread: tool functions that are not coroutines run in threads, and may decide."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+            self._loop.call_soon_threadsafe(self._hear)
+
+    async def _listen(self, store: TellsNews) -> None:
+        """Look only. To take in what was appended is the loop's, which nobody breaks off in the middle of it."""
+        journal = self._frame.journal
+        while True:
+            try:
+                seen = await store.latest_sequence()
+                row = await store.run(self._frame.run_id)
+                if row is not None and row.length > len(journal.log):
+                    self.has_grown = True
+                    self._frame.news.set()
+                await store.wait_for_news(seen, LOOK_SECONDS)
+                await asyncio.sleep(PAUSE_SECONDS)
+            except StoreError:  # it is away: whoever writes to it says so
+                await asyncio.sleep(LOOK_SECONDS)
