@@ -48,6 +48,7 @@ COMMANDS = (
     Command("worker", "placet.cli.worker", "drive runs out of a PostgreSQL that many share"),
     Command("top", "placet.cli.top", "a fleet at a glance: workers, runs, what has waited longest"),
     Command("migrate", "placet.cli.migrate", "create a store's schema, or bring it up to date"),
+    Command("port", "placet.cli.port", "move in programs written for the OpenAI Agents SDK"),
     Command("completion", "placet.cli.completion", "a script with which your shell completes all this"),
 )
 
