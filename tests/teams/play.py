@@ -41,6 +41,8 @@ from tests.teams.witness import REFUSED, Witness
 
 TOOL_TRIPS = (ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered)
 MAX_DRIVES = 120
+MINTED = ("grant_", "memory_")
+"""What ids begin with that are new in each play: of standing decisions, and of places in memory."""
 EARLIER: list[Item] = [{"role": "user", "content": "before"}, assistant_message("said before")]
 
 
@@ -258,20 +260,29 @@ class Play:
         word = self.chance.choices(verbs, [55, 15, 15, 15])[0]
         self.witness.words[n] = word
         always = word in ("approve", "reject") and self._happens(20)
-        if always:
-            self.witness.granted(n).add(word)
         if word == "edit":
             state.approve(named, arguments={"n": n, "text": "edited"})
-        elif word == "reject" and always:
-            state.reject(named, always_reject=True, rejection_message="never")
-            state.reject(named, rejection_message=f"no {n}")
+        elif always:
+            self._decide_for_good(state, named, word, n)
         else:
-            self._say(state, named, word, {"respond": f"by hand {n}"}.get(word, f"no {n}"), always=always)
+            self._say(state, named, word, {"respond": f"by hand {n}"}.get(word, f"no {n}"))
 
-    def _say(self, state: RunState[Any], item: Any, word: str, text: str, *, always: bool = False) -> None:
+    def _decide_for_good(self, state: RunState[Any], named: Any, word: str, n: int) -> None:
+        """Perhaps only for a moment: another decision about the same call takes the standing one back."""
+        if word == "approve":
+            state.approve(named, always_approve=True)
+        else:
+            state.reject(named, always_reject=True, rejection_message="never")
+        if self._happens(30):
+            self._say(state, named, word, f"no {n}")
+            return
+        self.witness.granted(n).add(word)
+        self.witness.decided_for_good.add(n)
+
+    def _say(self, state: RunState[Any], item: Any, word: str, text: str) -> None:
         match word:
             case "approve":
-                state.approve(item, always)
+                state.approve(item)
             case "reject":
                 state.reject(item, rejection_message=text)
             case "respond":
@@ -381,8 +392,8 @@ def facts_of(state: RunState[Any]) -> dict[str, list[Any]]:
 
 
 def _without_ids(value: Any, names: dict[str, str]) -> Any:
-    if isinstance(value, str) and value.startswith("grant_"):
-        return names.setdefault(value, f"grant {len(names)}")
+    if isinstance(value, str) and value.startswith(MINTED):
+        return names.setdefault(value, f"{value.partition('_')[0]} {len(names)}")
     return [_without_ids(each, names) for each in value] if isinstance(value, list) else value
 
 

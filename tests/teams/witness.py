@@ -68,6 +68,7 @@ class Witness:
         self.doubts: dict[int, list[str]] = defaultdict(list)
         """What a reviewer said to «nobody knows whether it happened», each time."""
         self.grants: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+        self.decided_for_good: set[int] = set()
         self.messages: list[str] = []
         """What users said later, in order."""
         self.superseded: set[int] = set()
@@ -221,7 +222,7 @@ class Witness:
         if word == "respond":
             found.add(f"by hand {n}")
         elif word == "reject":
-            found.add(f"no {n}")
+            found.add("never" if n in self.decided_for_good else f"no {n}")
         elif word is None and place.call.is_gated and "reject" in self.granted(n):
             found.add("never")
         return found
