@@ -11,9 +11,10 @@ import pytest
 
 from placet import Agent, Grant, Runner, RunState, function_tool, handoff
 from placet.core.fold import apply, fold
+from placet.core.replay import fold_records
 from placet.core.snapshot import UnusableFold, _Call, _Fold, dump, is_between_turns, restore
 from placet.core.state import Call, RunFold
-from placet.facts.events import AnyFact
+from placet.facts.events import AnyFact, Record
 from placet.sessions.memory import InMemorySession
 from placet.testing import ScriptedModel, assistant_message, function_call
 from tests.generated.play import Play
@@ -95,6 +96,32 @@ async def test_a_run_whose_history_the_server_keeps_can_be_too(delivery: dict[st
     agent = Agent("Clerk", tools=[pay, look], model=ScriptedModel(turns()))
 
     assert check_every_place(facts_of(await driven(agent, **delivery))) > 8
+
+
+async def own_history_facts() -> list[AnyFact]:
+    """The facts of a run that began with the server's history, and went on with its own."""
+    agent = Agent("Clerk", tools=[pay, look], model=ScriptedModel(turns()))
+    state = (await Runner.run(agent, "go", auto_previous_response_id=True)).to_state()
+    state.approve(state.get_interruptions()[0], by="ann")
+    result = await Runner.run(agent, state, own_history=True)
+    while result.interruptions:
+        state = result.to_state()
+        state.approve(result.interruptions[0], by="ann")
+        result = await Runner.run(agent, state)
+    return facts_of(result.to_state())
+
+
+async def test_a_run_that_went_over_to_its_own_history_can_be_too() -> None:
+    assert check_every_place(await own_history_facts()) > 8
+
+
+async def test_a_log_with_the_choice_of_own_history_is_folded_the_same_by_the_short_way() -> None:
+    facts, run = await own_history_facts(), RunFold()
+
+    fold_records([Record(0.0, facts)], run)
+
+    assert shape(run) == shape(fold(facts))
+    assert run.own_from > 0
 
 
 async def test_generated_runs_can_be_gone_on_with_from_any_cached_fold() -> None:

@@ -12,7 +12,7 @@ import msgspec
 from placet.cli.deciding import cancel_words
 from placet.cli.exit_codes import FAILED, OK, WrongUsage
 from placet.cli.loading import add_json, add_store, agents_of, refuse_if_missing
-from placet.cli.terminal import Terminal, complain, read_all, sentence, shown, this_terminal, this_user
+from placet.cli.terminal import Terminal, complain, read_all, sentence, shown, this_terminal, this_user, way_on
 from placet.declare.agent import Agent
 from placet.desk import Desk, DeskRequest, DeskRun
 from placet.desk.cancelling import cancel_of
@@ -73,7 +73,7 @@ async def _drive(options: argparse.Namespace, agents: list[Agent[Any]], name: st
         _tell(rested, waiting, cancel, this_terminal())
     if rested.status != "stopped":
         return OK
-    complain(f"an error stopped the run: {sentence(rested.stopped)} «placet runs resume {rested.id}» has it go on.")
+    complain(f"an error stopped the run: {sentence(rested.stopped)} {way_on(rested.stopped or '', rested.id)}")
     return FAILED
 
 

@@ -26,7 +26,8 @@ placet runs start AGENT INPUT  starts one («-» reads the input from standard
 placet runs cancel RUN         ends one: each open call gets an output, as soon
                                as somebody drives the run
 placet runs resume RUN         goes on with one that was parked, or that an
-                               error stopped
+                               error stopped; --own-history: without what the
+                               model's server kept of it, if that is gone
 """
 _ACTIONS = ("list", "start", "cancel", "resume")
 _STATUSES: tuple[str, ...] = get_args(RunStatus)
@@ -41,6 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="NAME", help="only runs of this agent")
     add_paging(parser)
     parser.add_argument("--reason", metavar="TEXT", help="for cancel: why, for the record")
+    parser.add_argument(
+        "--own-history", action="store_true", help="for resume: send the run's own history instead of the server's"
+    )
     parser.add_argument("--wait", action="store_true", help="for start: wait until it rests, and show what it says")
     add_desk(parser, with_agents=True)
     add_json(parser)
@@ -60,7 +64,8 @@ def run(options: argparse.Namespace) -> int:
                 body: JsonObject = {} if options.reason is None else {"reason": options.reason}
                 return _tell_of_cancel(options, client.ask("POST", f"/v1/runs/{part(run_id)}/cancel", None, body))
             case "resume", [run_id]:
-                return _tell(options, client.ask("POST", f"/v1/runs/{part(run_id)}/resume", None, {}))
+                body = {"own_history": True} if options.own_history else {}
+                return _tell(options, client.ask("POST", f"/v1/runs/{part(run_id)}/resume", None, body))
             case _:
                 raise WrongUsage("write «placet runs», «runs start AGENT INPUT», «runs cancel RUN», «runs resume RUN».")
 

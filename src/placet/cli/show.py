@@ -17,7 +17,7 @@ from placet.cli.loading import add_json
 from placet.cli.naming import NoSuchRequest, request_named
 from placet.cli.story import story_of
 from placet.cli.tables import ago, seconds_of
-from placet.cli.terminal import Terminal, sentence, shown, this_terminal, wrap
+from placet.cli.terminal import Terminal, sentence, shown, this_terminal, way_on, wrap
 from placet.cli.timeline import render_story
 from placet.desk.web.feed import kind_name
 from placet.facts import events as e
@@ -144,7 +144,7 @@ def _hindrances(found: JsonObject, terminal: Terminal) -> list[str]:
         return []
     told = [
         f"held back: {found['held']}" if found.get("held") else "",
-        f"stopped: {sentence(found['stopped'])} «placet runs resume» has it go on." if found.get("stopped") else "",
+        f"stopped: {sentence(found['stopped'])} {way_on(str(found['stopped']))}" if found.get("stopped") else "",
         "parked: it took too many drivers down; «placet runs resume» gives it another chance"
         if found.get("is_parked")
         else "",

@@ -241,6 +241,7 @@ def _note(
     | e.HistoryRewritten
     | e.CancelAsked
     | e.ResumeAsked
+    | e.OwnHistoryChosen
     | e.RunStopped
     | e.Erased,
 ) -> Mark:
@@ -265,6 +266,8 @@ def _note(
             return Mark(fact.at, "cancel", "yellow", f"{_who(fact.by)} asked for it{_because(fact.reason)}")
         case e.ResumeAsked():
             return Mark(fact.at, "resume", "yellow", f"{_who(fact.by)} asked for it")
+        case e.OwnHistoryChosen():
+            return Mark(fact.at, "own history", "yellow", f"{_who(fact.by)} chose it, not the server's")
         case e.RunStopped():
             return Mark(at, "stopped", "red", f"{fact.code}: {fact.message}")
         case e.Erased():

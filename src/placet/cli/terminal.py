@@ -21,6 +21,7 @@ from typing import Literal, TextIO, TypeAlias
 
 from placet.cli.exit_codes import WrongUsage
 from placet.facts.addresses import without_credentials
+from placet.facts.errors import ServerHistoryNotFound
 
 Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "blue", "magenta", "cyan"]
 
@@ -183,6 +184,14 @@ def shown(text: str, *, keep_lines: bool = False) -> str:
     return "".join(
         each if each.isprintable() or (keep_lines and each == "\n") else json.dumps(each)[1:-1] for each in text
     )
+
+
+def way_on(stopped: str, run_id: str = "") -> str:
+    """What has a run go on that an error stopped, in words."""
+    command = f"placet runs resume {run_id}".rstrip()
+    if stopped.startswith(f"{ServerHistoryNotFound.code}:"):
+        return f"«{command} --own-history» has it go on with its own history, «{command}» tries again."
+    return f"«{command}» has it go on."
 
 
 def sentence(text: object) -> str:

@@ -121,6 +121,7 @@ def _history_rewritten(run: RunFold, fact: e.HistoryRewritten) -> None:
     run.input_length = fact.input_length
     run.session_written = len(run.history)  # what the filter made is for the next agent, not for the session
     run.seen_labels = {label for item in fact.items if isinstance(label := item.get("call_id"), str)}
+    run.own_from = len(run.history) if run.own_from else 0  # what the filter kept may be of before
 
 
 def _run_stopped(run: RunFold, fact: e.RunStopped) -> None:
@@ -133,6 +134,20 @@ def _cancel_asked(run: RunFold, fact: e.CancelAsked) -> None:
 
 def _resume_asked(run: RunFold, _fact: e.ResumeAsked) -> None:
     run.stopped = None
+
+
+def _own_history_chosen(run: RunFold, _fact: e.OwnHistoryChosen) -> None:
+    """A lost request does not matter any more: sent anew, it begins a branch of its own."""
+    if run.delivery == "own":
+        raise IllegalTransition("The run sends its own history already.")
+    if run.request == "sent":
+        raise IllegalTransition("A request is on its way: who keeps the history cannot change before its answer.")
+    run.delivery = "own"
+    run.own_from = len(run.history)
+    run.request = "none"
+    run.in_flight = 0
+    run.newest_item = run.sent_after = None
+    run.may_be_at_work = False
 
 
 def _run_cancelled(run: RunFold, _fact: e.RunCancelled) -> None:
@@ -520,6 +535,7 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.RunStopped: _run_stopped,
     e.CancelAsked: _cancel_asked,
     e.ResumeAsked: _resume_asked,
+    e.OwnHistoryChosen: _own_history_chosen,
     e.RunCancelled: _run_cancelled,
     e.ContextSaved: _context_saved,
     e.QuestionEscalated: _question_escalated,

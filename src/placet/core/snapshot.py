@@ -98,6 +98,7 @@ class _Fold(msgspec.Struct, kw_only=True, omit_defaults=True):
     newest_item: str | None = None
     sent_after: str | None = None
     may_be_at_work: bool = False
+    own_from: int = 0
 
 
 @functools.cache  # not at import: it takes a millisecond, and only durable stores cache folds
@@ -160,6 +161,7 @@ def dump(run: RunFold) -> bytes:
             newest_item=run.newest_item,
             sent_after=run.sent_after,
             may_be_at_work=run.may_be_at_work,
+            own_from=run.own_from,
         )
     )
 
@@ -211,6 +213,7 @@ def restore(data: bytes) -> RunFold:
         newest_item=shot.newest_item,
         sent_after=shot.sent_after,
         may_be_at_work=shot.may_be_at_work,
+        own_from=shot.own_from,
     )
 
 

@@ -196,6 +196,9 @@ class RunFold:
     """In a conversation: the id of its newest item, as far as this run knows; None: it would have to look."""
     sent_after: str | None = None
     """The newest item when the last request was sent: what came since tells what became of the request."""
+    own_from: int = 0
+    """How much of the history stood there when own history took the place of the server's: ids of the server in it
+    lead nowhere any more. 0: it never did."""
     may_be_at_work: bool = False
     """A request was lost, and the conversation showed nothing of it: the server may still be at work on it."""
 
@@ -252,7 +255,7 @@ class RunFold:
         twin.last_output, twin.delivery, twin.server_id = self.last_output, self.delivery, self.server_id
         twin.last_response_id, twin.request, twin.outbox = self.last_response_id, self.request, self.outbox
         twin.in_flight, twin.newest_item, twin.sent_after = self.in_flight, self.newest_item, self.sent_after
-        twin.may_be_at_work = self.may_be_at_work
+        twin.may_be_at_work, twin.own_from = self.may_be_at_work, self.own_from
         return twin
 
     @property

@@ -20,6 +20,7 @@ import msgspec
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.core.approvals import Entry
 from placet.core.deciding import facts_to_append, facts_to_revoke, not_pending
+from placet.core.delivery import choose_own_history
 from placet.core.fold import fold
 from placet.core.holding import held_back, spoken_holds
 from placet.core.index import RequestRow, RequestStatus, RunStatus
@@ -258,15 +259,32 @@ class Desk:
                     return shown(row, held)
                 await self.store.wait_for_news(latest, 0.25)
 
-    async def resume(self, run_id: str, *, by: str | None = None) -> None:
-        """Have a run that an error stopped, or that was parked, gone on with."""
+    async def resume(self, run_id: str, *, by: str | None = None, own_history: bool = False) -> None:
+        """Have a run that an error stopped, or that was parked, gone on with.
+
+        `own_history`: what the model's server kept of the run is not used any more, and the run sends its own history.
+        """
+        check("", own_history=(own_history, FLAG))
         await self._row(run_id)
+        if own_history:
+            await self._choose_own_history(run_id, by)
         await self.store.park(run_id, parked=False)
 
         def ask(_log: Log, run: RunFold) -> list[AnyFact]:
             return [] if run.has_ended else [ResumeAsked(by, self._now())]
 
         await self._append(run_id, ask)
+
+    async def _choose_own_history(self, run_id: str, by: str | None) -> None:
+        """Before the run is let go: whoever drives it from then on must not send what names the server's."""
+
+        def choose(_log: Log, run: RunFold) -> list[AnyFact]:
+            chosen = choose_own_history(run, by, self._now())
+            if chosen and run.stopped is None:
+                raise UserError(f"Run {run_id} was not stopped by an error: who keeps its history cannot change now.")
+            return [*chosen]
+
+        await self._append(run_id, choose)
 
     async def cancel(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
         """End a run: each open call gets an output, then the run ends. What has happened has happened.

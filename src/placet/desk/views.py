@@ -6,6 +6,7 @@ import msgspec
 
 from placet.core.index import RequestKind, RequestRow, RequestStatus, RunStatus
 from placet.facts.codec import Json, JsonObject, parse_arguments
+from placet.facts.errors import ServerHistoryNotFound
 from placet.facts.events import AnyFact
 from placet.ports import RunRow
 
@@ -55,6 +56,11 @@ class DeskRun(msgspec.Struct, frozen=True, kw_only=True):
     """When what it said was erased."""
     held: str | None = None
     """Which hold keeps it from going on, and whose: told by `get` and `wait`, not by lists."""
+
+    @property
+    def lost_its_server(self) -> bool:
+        """What the model's server kept of it is gone: `resume(own_history=True)` has it go on without."""
+        return self.stopped is not None and self.stopped.startswith(f"{ServerHistoryNotFound.code}:")
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@
     ├── ProviderError                      a model's provider failed: it may or may not have taken the request
     │   ├── ModelTimeoutError              ... it took longer than the time that it was given
     │   └── RequestNotTaken                ... and it certainly did not take it: nothing was delivered
+    │       └── ServerHistoryNotFound      ... because what it kept of the run is gone: resume with own_history=True
     ├── DeliveryUnknown                    nobody knows whether a request was taken: resume with resend=True | False
     └── StoreError                         the store could not do its work
         ├── IndexAltered                   what a store lists is not what the run's log says: somebody changed it
@@ -228,6 +229,12 @@ class ModelTimeoutError(ProviderError):
 
 class RequestNotTaken(ProviderError):
     code = "request_not_taken"
+
+
+class ServerHistoryNotFound(RequestNotTaken):
+    """The stored response, or the conversation, that the request was to follow is not there (any more)."""
+
+    code = "server_history_not_found"
 
 
 class DeliveryUnknown(PlacetError):

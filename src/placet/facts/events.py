@@ -403,6 +403,16 @@ class ResumeAsked(Fact, frozen=True, tag="resume"):
     at: float
 
 
+class OwnHistoryChosen(Fact, frozen=True, tag="own"):
+    """From here on the run sends its own history: what the server kept of it is gone, or is not to be used any more.
+
+    A fact of its own, because it changes what requests carry: code that does not know it cannot go on with the run.
+    """
+
+    by: str | None
+    at: float
+
+
 class RunCancelled(Fact, frozen=True, tag="cancelled"):
     """The end of a run that somebody cancelled."""
 
@@ -596,6 +606,7 @@ PlainFact: TypeAlias = (
     | RunStopped
     | CancelAsked
     | ResumeAsked
+    | OwnHistoryChosen
     | RunCancelled
     | ContextSaved
     | QuestionEscalated

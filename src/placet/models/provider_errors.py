@@ -7,12 +7,13 @@ status, the headers, and what broke below. Nothing here imports a client.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from placet.facts.errors import ModelTimeoutError, ProviderError, RequestNotTaken
+from placet.facts.errors import ModelTimeoutError, ProviderError, RequestNotTaken, ServerHistoryNotFound
 
 _NEVER_LEFT = frozenset(
     {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "LocalProtocolError"}
@@ -21,6 +22,8 @@ _NEVER_LEFT = frozenset(
 
 _CLIENTS = ("openai", "anthropic", "httpx", "httpx2", "httpcore")
 _LOCKED = "conversation_locked"
+_RESPONSE_GONE = "previous_response_not_found"
+_CONVERSATION_GONE = re.compile(r"Conversation with id \S+ not found")
 _PAID_UP = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
 """Rate limits that no waiting lifts."""
 _TRANSIENT_EVENTS = frozenset(
@@ -73,14 +76,29 @@ def _of_status(error: Exception, status: int, response: Any, provider: str) -> P
         transient = False
     was_refused = 400 <= status < 500 and status != 408  # whoever answers 5xx may have done the work before
     kind = RequestNotTaken if was_refused else ProviderError
+    hint = _hint(status, provider)
+    if was_refused and _is_gone(code, _brief(error)):
+        kind, hint = ServerHistoryNotFound, _OWN_HISTORY
     return kind(
-        f"{provider} answered {status}: {_brief(error)}{_hint(status, provider)}",
+        f"{provider} answered {status}: {_brief(error)}{hint}",
         is_transient=transient,
         status=status,
         retry_after=retry_after(headers),
         request_id=headers.get("x-request-id") or headers.get("request-id"),
         is_locked=locked or (status == 409 and was_refused),
     )
+
+
+_OWN_HISTORY = (
+    " If it was deleted, resume the run with own_history=True: then the run sends all that it has itself. What the "
+    "server had before the run began is not in that."
+)
+
+
+def _is_gone(code: str | None, message: str) -> bool:
+    """Whether the response, or the conversation, that the request was to follow is not there. For the latter OpenAI
+    has no code, but a sentence."""
+    return code == _RESPONSE_GONE or _CONVERSATION_GONE.match(message) is not None
 
 
 def _of_connection(error: Exception, provider: str) -> ProviderError:

@@ -33,6 +33,7 @@ from placet.facts.events import (
     HistoryRewritten,
     InChild,
     InputAdded,
+    OwnHistoryChosen,
     PlainFact,
     RequestLost,
     RequestRefused,
@@ -209,10 +210,11 @@ class Journal:
                 self.note_all(facts_to_append(self.run, [bare]))
             else:
                 self.note_all([fact])
-        elif isinstance(bare, CallEnded) and bare.outcome not in ("finished", "failed"):
-            with contextlib.suppress(
-                IllegalTransition
-            ):  # the end of a question: it is drawn again from what stands now
+        elif isinstance(bare, OwnHistoryChosen) or (
+            isinstance(bare, CallEnded) and bare.outcome not in ("finished", "failed")
+        ):
+            # the end of a question is drawn again from what stands now; two may choose the same
+            with contextlib.suppress(IllegalTransition):
                 self.note_all([fact])
         elif isinstance(bare, _HAPPENED):
             self.note_all([fact])

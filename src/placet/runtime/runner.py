@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
+from placet.core.delivery import choose_own_history
 from placet.core.fold import as_items
 from placet.core.log import Log
 from placet.core.state import RunFold
@@ -21,7 +22,7 @@ from placet.declare.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.facts.checks import FLAG, check, having, optional
 from placet.facts.codec import JsonObject
 from placet.facts.errors import InputGuardrailTripwireTriggered, PlacetError, SessionBusy, UserError
-from placet.facts.events import CancelAsked, ContextSaved, RunStarted, TurnLimitSet
+from placet.facts.events import CancelAsked, ContextSaved, RequestLost, RunStarted, TurnLimitSet
 from placet.facts.ids import ROOT
 from placet.ports import Lease, Session, Store, StoredRun
 from placet.runtime.defaults import default_store, observers_of
@@ -89,6 +90,8 @@ class RunOptions(TypedDict, total=False):
     """Where the run's log is kept; by default in this process' memory."""
     resend: bool | None
     """Settles a `DeliveryUnknown`: True, the request was not taken and is sent again; False, it was taken."""
+    own_history: bool
+    """Given at resumption: what the server kept of the run is not used any more, and the run sends its own history."""
 
 
 _OPTIONS = RunOptions.__annotations__.keys()
@@ -96,6 +99,7 @@ _KINDS = {
     "hooks": optional(having("on_agent_start", "an object with the methods of RunHooks")),
     "auto_previous_response_id": FLAG,
     "resend": optional(FLAG),
+    "own_history": FLAG,
 }
 """What those options take that are not looked at elsewhere."""
 
@@ -114,6 +118,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     previous_response_id: str | None = None
     auto_previous_response_id: bool = False
     resend: bool | None = None
+    own_history: bool = False
     session: Session | None = None
     error_handlers: RunErrorHandlers | None = None
     save_context: Callable[[Any], JsonObject | None] | None = None
@@ -193,6 +198,8 @@ def _check_options(given: Input, options: Mapping[str, Any]) -> None:
             check("", **{name: (options[name], kind)})
     if options.get("resend") is not None and not isinstance(given, RunState):
         raise UserError("resend=… settles a request of a run that is gone on with: a new run has none. Leave it out.")
+    if options.get("own_history") and not isinstance(given, RunState):
+        raise UserError("own_history=True is for a run that is gone on with: a new run has its own history anyway.")
     check_handlers(options.get("error_handlers"))
 
 
@@ -315,7 +322,17 @@ async def _journal(
     if is_given and not journal.run.has_ended:
         assert not isinstance(order.max_turns, _Unset)
         journal.note("", TurnLimitSet(order.max_turns))
+    if order.own_history:
+        _choose_own_history(journal)
     return journal
+
+
+def _choose_own_history(journal: Journal) -> None:
+    """Have the run send its own history. Whoever drives it is the only one: a request without an answer is lost."""
+    chosen = choose_own_history(journal.run, None, journal.now())
+    if chosen and journal.run.request == "sent":
+        journal.note("", RequestLost("whoever sent it is gone"))
+    journal.note_all(chosen)
 
 
 async def _with_session(session: Session, started: RunStarted, config: RunConfig) -> RunStarted:

@@ -503,6 +503,7 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.PasswordChanged,
         e.QuestionEscalated,
         e.RequestSettled,
+        e.OwnHistoryChosen,
         e.ResumeAsked,
         e.RunErased,
         e.RunForked,

@@ -14,6 +14,7 @@ from placet.desk.api.shapes import (
     LogPage,
     NewRun,
     Nothing,
+    Resuming,
     RunFilter,
     RunPage,
     RunShape,
@@ -83,11 +84,11 @@ async def cancel(ask: Ask[Nothing, Why]) -> RunShape:
     return await _shape(ask.web, await ask.web.desk.get(run.id))
 
 
-async def resume(ask: Ask[Nothing, Nothing]) -> RunShape:
+async def resume(ask: Ask[Nothing, Resuming]) -> RunShape:
     run = await run_or_404(ask.web, ask.part("run_id"))
     if run.status == "ended":
         raise Problem(409, "run_finished", f"Run {run.id} has ended: there is nothing left to resume.")
-    await ask.web.desk.resume(run.id, by=ask.actor.name)
+    await ask.web.desk.resume(run.id, by=ask.actor.name, own_history=ask.body.own_history)
     return await _shape(ask.web, await ask.web.desk.get(run.id))
 
 
@@ -173,7 +174,7 @@ OPERATIONS = (
         "Go on with a run that an error stopped",
         "runs",
         role="reviewer",
-        body=Nothing,
+        body=Resuming,
         answer=RunShape,
         problems=(404, 409),
     ),

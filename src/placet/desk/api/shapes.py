@@ -115,6 +115,12 @@ class RunShape(Shown, frozen=True, kw_only=True):
         )
 
 
+class Resuming(Given, frozen=True, kw_only=True):
+    own_history: bool = False
+    """What the model's server kept of the run is not used any more: the run sends its own history. For a run that
+    stopped with `server_history_not_found`."""
+
+
 class RunPage(Shown, frozen=True, kw_only=True):
     data: list[RunShape]
     next: str | None

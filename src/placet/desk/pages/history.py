@@ -218,6 +218,8 @@ def note_of(fact: e.PlainFact) -> tuple[str, str, bool] | None:
             return "cancel asked", f"{who(fact.by)}{': ' + fact.reason if fact.reason else ''}", False
         case e.ResumeAsked():
             return "resume asked", who(fact.by), False
+        case e.OwnHistoryChosen():
+            return "own history", f"{who(fact.by)}: the model's server is not asked for the history any more", False
         case e.RunStopped():
             return "stopped", f"{fact.code}: {fact.message}", True
         case e.GuardrailsJudged():

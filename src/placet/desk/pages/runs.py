@@ -85,9 +85,9 @@ async def cancel_run(request: Request) -> Response:
 
 
 async def resume_run(request: Request) -> Response:
-    web, actor = web_of(request), require(request, "reviewer")
+    web, actor, form = web_of(request), require(request, "reviewer"), await form_of(request)
     run = await run_or_404(web, request.path_params["run_id"])
-    await web.desk.resume(run.id, by=actor.name)
+    await web.desk.resume(run.id, by=actor.name, own_history=form.text("own_history") == "yes")
     return RedirectResponse(f"/runs/{run.id}", 303)
 
 

@@ -98,6 +98,11 @@ class FakeProvider:
 
     # -- what the service holds ---------------------------------------------------------------------------------------
 
+    def delete_response(self, response_id: str) -> None:
+        """Somebody deletes a stored response, or its time is over: no request can follow it any more."""
+        with self._lock:
+            self._responses.forget(response_id)
+
     def create_conversation(self, items: Sequence[Any] = ()) -> str:
         """A conversation that exists before the test begins; its id."""
         with self._lock:

@@ -32,6 +32,12 @@ class Ledger:
         name = item.get("id") if isinstance(item, dict) else None
         return None if not isinstance(name, str) else self.items.get(name) or self.forgotten.get(name)
 
+    def forget(self, output: Sequence[Item]) -> None:
+        """A stored response was deleted, and its items with it: their ids lead nowhere, only their content is left."""
+        for item in output:
+            self.forgotten[item["id"]] = item
+            self.items.pop(item["id"], None)
+
     def learn(self, output: Sequence[Item], *, kept: bool) -> None:
         """Take note of a response's output."""
         waiting: str | None = None
@@ -142,16 +148,17 @@ def _check_reasoning_item(item: Item, rest: Sequence[Item], ledger: Ledger) -> N
         )
     follower = ledger.led_to.get(name or ledger.encrypted.get(content or "", ""))
     following = rest[0] if rest else None
-    if follower is None or not _is_follower(following, follower, ledger):
+    if follower is None or not _is_follower(following, follower, ledger, named=name is not None):
         raise Refused(
             f"Item '{name}' of type 'reasoning' was provided without the item that must follow it.", param="input"
         )
 
 
-def _is_follower(item: Item | None, follower: str, ledger: Ledger) -> bool:
-    """The next item is the one that the reasoning led to; of what was not kept, one of its type."""
+def _is_follower(item: Item | None, follower: str, ledger: Ledger, *, named: bool) -> bool:
+    """The next item is the one that the reasoning led to; of what was not kept, or comes without ids, one of its
+    type."""
     if item is None:
         return False
-    if item.get("id") is not None or follower in ledger.items:
+    if item.get("id") is not None or (named and follower in ledger.items):
         return item.get("id") == follower
-    return type_of(item) == type_of(ledger.forgotten[follower])
+    return type_of(item) == type_of(ledger.items.get(follower) or ledger.forgotten[follower])

@@ -180,12 +180,16 @@ class ResponsesService:
             case "GET", [name]:
                 return json_reply(self._found(name).body)
             case "DELETE", [name]:
-                del self.stored[self._found(name).body["id"]]
+                self.forget(name)
                 return json_reply({"id": name, "object": "response.deleted", "deleted": True})
             case "GET", [name, "input_items"]:
                 return json_reply(page_of(self._found(name).input, request.query, newest_first=True))
             case _:
                 raise Refused(f"Invalid URL ({request.method} {request.path})", status=404)
+
+    def forget(self, name: str) -> None:
+        """Delete a stored response, and the items of its answer."""
+        self._ledger.forget(self.stored.pop(self._found(name).body["id"]).body["output"])
 
     def _found(self, name: str) -> Stored:
         if name not in self.stored:
