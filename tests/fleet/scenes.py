@@ -20,10 +20,10 @@ TTL = 2.0
 
 @asynccontextmanager
 async def worker(
-    url: str, *agents: Agent[Any], ttl: float = TTL, listen: bool = True, **options: Any
+    url: str, *agents: Agent[Any], ttl: float = TTL, listen: bool = True, patience: float = 30.0, **options: Any
 ) -> AsyncIterator[Worker]:
     """A worker in this process, ready; told to stop at the end."""
-    async with PostgresStore(url, lease_ttl=ttl, listen=listen) as store:
+    async with PostgresStore(url, lease_ttl=ttl, listen=listen, patience=patience) as store:
         made = Worker(store, agents, **({"grace": 5.0} | options))
         task = asyncio.create_task(made.run())
         try:

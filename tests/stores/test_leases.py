@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import threading
 from collections.abc import Sequence
 
@@ -127,3 +128,23 @@ def test_a_database_that_is_away_is_asked_again_on_a_new_connection(database: Da
 
     assert lease.live_until > granted
     assert database.connections >= 2
+
+
+def test_an_outage_is_told_once_and_once_when_it_is_over(
+    database: Database, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    database.is_away = True
+    book, driver = LeaseBook(database.connect, 0.06, clock), Driver()
+    with caplog.at_level(logging.INFO, "placet.stores"):
+        lease = book.add("run_a", 1, driver, book.now())
+        while database.connections < 4:  # it was tried several times
+            assert database.was_asked.wait(30.0)
+            database.was_asked.clear()
+        clock.advance(1.0)
+        database.is_away = False
+        while lease.live_until < clock.monotonic():
+            assert database.was_asked.wait(30.0)
+            database.was_asked.clear()
+        book.close()
+
+    assert [vars(record)["action"] for record in caplog.records] == ["renewal_failed", "renewal_resumed"]

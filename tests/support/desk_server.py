@@ -32,6 +32,7 @@ from placet.desk.server import DeskServer, new_server
 from placet.desk.web.context import Web
 from placet.desk.web.settings import WebSettings
 from placet.desk.web.sockets import listen
+from placet.ports import DeskStore
 from placet.testing import function_call
 from tests.desk.scenes import Planned
 
@@ -152,7 +153,7 @@ class RunningDesk:
 async def running_desk(
     folder: Path,
     *,
-    url: str | None = None,
+    url: str | DeskStore | None = None,
     agents: list[Agent[Any]] | None = None,
     settings: WebSettings = FAST,
     run: bool = True,

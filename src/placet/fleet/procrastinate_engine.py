@@ -20,6 +20,7 @@ from placet.fleet.schema import fleet_sql, migrate
 from placet.fleet.workers import Registration, default_name
 from placet.ports import Drive, EngineHealth
 from placet.stores.cancelling import Cancellations
+from placet.stores.outages import Outage
 from placet.stores.postgres import PostgresStore
 from placet.stores.postgres_connections import connection_options
 
@@ -73,6 +74,7 @@ class ProcrastinateEngine:
         self._drives: set[asyncio.Task[None]] = set()
         self._is_serving = False
         self._has_schema = False
+        self._outage = Outage(logger, "queue_away", "queue_back")
         self.registration = Registration(store, name or default_name(), code, agents, limit)
         self.is_ready = asyncio.Event()
         """Set while this engine is listed among the workers and hears rings."""
@@ -122,8 +124,7 @@ class ProcrastinateEngine:
                 await self._hear(drive)
             except Exception as error:  # noqa: BLE001  # whatever ended it, the runs are worth another try
                 cancellations.raise_new()
-                text = f"{type(error).__name__}: {error}"
-                logger.warning("queue away", extra={"action": "queue_away", "error": text})
+                self._outage.note(error)
             finally:
                 self.is_ready.clear()
             pause = FIRST_PAUSE if self._clock.monotonic() - began > LONGEST_PAUSE else min(2 * pause, LONGEST_PAUSE)
@@ -138,6 +139,7 @@ class ProcrastinateEngine:
         app = self._app(drive)
         async with self._pool() as pool, app.open_async(pool):
             self.is_ready.set()
+            self._outage.end()
             await app.run_worker_async(
                 queues=queues,
                 name=str(self.registration.id),
@@ -161,6 +163,9 @@ class ProcrastinateEngine:
 
         @app.task(name=TASK)
         async def advance(run: str, tried: Sequence[str] = ()) -> None:
+            job = asyncio.current_task()
+            assert job is not None, "a coroutine runs in a task"
+            job.add_done_callback(_hear_of_job)
             await self._advance(drive, run, tried)
 
         return app
@@ -236,11 +241,13 @@ class ProcrastinateEngine:
     # -- beside it ----------------------------------------------------------------------------------------------------
 
     async def _keep_sweeping(self) -> None:
+        outage = Outage(logger, "sweep_failed", "sweep_resumed")
         while True:
             try:
                 await self.sweep()
+                outage.end()
             except Exception as error:  # noqa: BLE001  # a database that is away comes back
-                logger.warning("sweep failed", extra={"action": "sweep_failed", "error": str(error)})
+                outage.note(error)
             await asyncio.sleep(self._sweep_every)
 
     async def sweep(self) -> int:
@@ -251,9 +258,18 @@ class ProcrastinateEngine:
         return found or 0
 
     async def _keep_beating(self) -> None:
+        outage = Outage(logger, "beat_failed", "beat_resumed")
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             try:
                 await self.registration.beat()
+                outage.end()
             except Exception as error:  # noqa: BLE001  # as above
-                logger.warning("sign of life failed", extra={"action": "beat_failed", "error": str(error)})
+                outage.note(error)
+
+
+def _hear_of_job(job: asyncio.Task[Any]) -> None:  # Any: the library's
+    """The library's task of a job ends with an error when the database goes away before the job is acknowledged, and
+    the library does not look. Nothing is lost: a job only says «look at this run», and the run's row says so too."""
+    if not job.cancelled() and job.exception() is not None:
+        logger.info("job not acknowledged", extra={"action": "job_lost", "error": repr(job.exception())})

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from typing import Protocol, runtime_checkable
 
 from placet.facts.errors import StoreError
 from placet.ports import RunRow
 from placet.runtime.frame import Frame
+
+logger = logging.getLogger("placet.fleet")
 
 LOOK_SECONDS = 1.0
 """How long news from the store that was lost can go unnoticed."""
@@ -78,4 +81,7 @@ class Ears:
                 await store.wait_for_news(seen, LOOK_SECONDS)
                 await asyncio.sleep(PAUSE_SECONDS)
             except StoreError:  # it is away: whoever writes to it says so
+                await asyncio.sleep(LOOK_SECONDS)
+            except Exception:  # nobody waits for this task: what ends it would be noticed by nobody
+                logger.exception("news not heard", extra={"action": "listening_failed"})
                 await asyncio.sleep(LOOK_SECONDS)

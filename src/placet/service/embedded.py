@@ -10,6 +10,7 @@ import time
 from placet.clock import Clock
 from placet.facts.errors import StoreError
 from placet.ports import DeskStore, Drive, EngineHealth
+from placet.stores.outages import Outage
 
 SWEEP_SECONDS = 1.0
 """How long a ring that was lost can go unnoticed: deadlines and runs of drivers that died are found by looking."""
@@ -47,13 +48,15 @@ class EmbeddedEngine:
     async def serve(self, drive: Drive) -> None:
         self._is_serving = True
         listening = asyncio.create_task(self._listen())
+        outage = Outage(logger, "store_away", "store_back")
         try:
             while True:
                 self._bell.clear()  # before the look: a ring during it is heard after it
                 try:
                     await self._start_runnable(drive)
+                    outage.end()
                 except StoreError as error:  # a store that is away comes back
-                    logger.warning("store away", extra={"action": "store_away", "error": str(error)})
+                    outage.note(error)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(SWEEP_SECONDS):  # wait_for would swallow a cancellation with the ring
                         await self._bell.wait()
@@ -75,6 +78,9 @@ class EmbeddedEngine:
                     self._bell.set()
                 await asyncio.sleep(NEWS_SECONDS)
             except StoreError:  # it is away: whoever looks says so
+                await asyncio.sleep(SWEEP_SECONDS)
+            except Exception:  # without an ear, news would be found by looking alone, and nobody would know why
+                logger.exception("news not heard", extra={"action": "listening_failed"})
                 await asyncio.sleep(SWEEP_SECONDS)
 
     async def health(self) -> EngineHealth:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from placet.clock import Clock
 from placet.ports import Lease
+from placet.stores.outages import Outage
 
 logger = logging.getLogger("placet.stores")
 
@@ -101,13 +102,14 @@ class LeaseBook:
             self._disconnect()
 
     def _keep_renewing(self) -> None:
-        pause = self.ttl / 3
+        pause, outage = self.ttl / 3, Outage(logger, "renewal_failed", "renewal_resumed")
         while not self._closing.wait(pause):
             try:
                 self.renew_all()
                 pause = self.ttl / 3
+                outage.end()
             except Exception as error:  # noqa: BLE001  # whatever it was, the leases are worth another try
-                logger.warning("leases not renewed", extra={"action": "renewal_failed", "error": str(error)})
+                outage.note(error)
                 pause = self.ttl / 10
                 self._disconnect()
 

@@ -517,7 +517,7 @@ class _Opened:
     async def _listen(self) -> None:
         cancellations = Cancellations()
         while True:
-            with suppress(psycopg.Error, StoreError):
+            with suppress(psycopg.Error, StoreError, OSError):
                 db = await connect(self._url)
                 try:
                     if await is_pooled(db):

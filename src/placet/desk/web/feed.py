@@ -21,6 +21,7 @@ from placet.facts.codec import JsonObject, encode
 from placet.facts.errors import PlacetError
 from placet.facts.events import AnyFact, Fact, InChild
 from placet.ports import DeskStore, FeedEntry
+from placet.stores.outages import Outage
 
 logger = logging.getLogger("placet.desk")
 
@@ -175,12 +176,14 @@ class Feed:
 
     async def _read(self) -> None:
         seen: int | None = None
+        outage = Outage(logger, "feed_interrupted", "feed_resumed")
         while True:
             try:
                 seen = await self._read_on(seen)
                 self._is_reading.set()
-            except PlacetError as error:  # the store is away: it may come back
-                logger.warning("feed interrupted", extra={"action": "feed_interrupted", "error": str(error)})
+                outage.end()
+            except Exception as error:  # noqa: BLE001  # mostly a store that is away; there is no other reader
+                outage.note(error)
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _read_on(self, seen: int | None) -> int:
