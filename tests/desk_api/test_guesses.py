@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from placet.desk.access.accounts import Accounts
 from placet.desk.access.secrets import new_secret
 from placet.facts.errors import PlacetError
+from placet.facts.events import AnyFact
+from placet.ports import RecordStep
 from placet.stores.opening import open_store
 from placet.stores.sqlite import SQLiteStore
 from tests.support.desk_server import PASSWORD
@@ -75,3 +78,31 @@ async def test_of_many_who_follow_one_link_at_once_and_later_one_becomes_somebod
 
     assert sum(became) == 1
     assert len(await accounts.users()) == 1
+
+
+class OnlyTogether(SQLiteStore):
+    """A store that changes who may what only when two are about to."""
+
+    both: asyncio.Barrier
+
+    async def change_records(self, steps: Sequence[RecordStep], facts: Sequence[AnyFact], **options: Any) -> bool:
+        await self.both.wait()
+        return await super().change_records(steps, facts, **options)
+
+
+async def test_two_who_follow_the_first_link_in_the_same_moment_do_not_both_become_admins(tmp_path: Path) -> None:
+    path, both = tmp_path / "placet.db", asyncio.Barrier(2)
+    async with SQLiteStore(path) as store, OnlyTogether(path) as here, OnlyTogether(path) as there:
+        key = await Accounts(store).first_admin_key()
+        assert key is not None
+        here.both = there.both = both
+        async with asyncio.timeout(40):
+            came = await asyncio.gather(
+                Accounts(here).accept(key, PASSWORD, name="ana"),
+                Accounts(there).accept(key, PASSWORD, name="mallory"),
+                return_exceptions=True,
+            )
+        users = await Accounts(store).users()
+
+    assert len(users) == 1
+    assert sorted(type(each).__name__ for each in came) == ["AccessDenied", "User"]

@@ -4,7 +4,17 @@ import asyncio
 
 import pytest
 
-from placet import MemoryStore, NotPending, RunConfig, RunFinished, Runner, RunState, StaleApproval, function_tool
+from placet import (
+    MemoryStore,
+    NotPending,
+    RunConfig,
+    RunFinished,
+    Runner,
+    RunState,
+    StaleApproval,
+    ToolContext,
+    function_tool,
+)
 from placet.facts.events import DecisionMade
 from placet.runtime.gating import EXPIRED
 from placet.testing import Crash, CrashingStore, ManualClock, function_call
@@ -156,6 +166,34 @@ async def test_a_word_after_the_deadline_is_refused_by_the_library_too_and_chang
 
     assert ops.effects == []
     assert [text for _, text in ops.sent(1)] == [EXPIRED] * 2
+    assert result.final_output == "done"
+
+
+async def test_a_standing_decision_that_is_heard_after_the_deadline_decides_no_sibling():
+    clock = ManualClock()
+    config = RunConfig(clock=clock)
+
+    @function_tool
+    async def slow(ctx: ToolContext) -> str:
+        clock.advance(59)
+        ctx.approve_tool("p1", always_approve=True)  # in time for the call that it is said about
+        clock.advance(2)  # heard by the loop when the time of the other one is over
+        return "slow"
+
+    @function_tool(needs_approval=True, decide_within=60)
+    async def pay(cents: int) -> str:
+        ops.effects.append(f"pay {cents}")
+        return "paid"
+
+    calls = [function_call("pay", {"cents": cents}, call_id=f"p{cents}") for cents in (1, 2)]
+    ops = scene([function_call("slow", {}, call_id="s"), *calls], DONE, tools=(slow, pay))
+    paused = await drive(ops.agent, "go", run_config=config)
+    paid_at_once = list(ops.effects)
+
+    result = await drive(ops.agent, paused.to_state(), run_config=config)
+
+    assert paid_at_once == ops.effects == ["pay 1"]
+    assert dict(ops.sent(1))["p2"] == EXPIRED
     assert result.final_output == "done"
 
 
