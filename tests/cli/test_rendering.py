@@ -13,10 +13,10 @@ from placet import Agent, ToolApprovalItem
 from placet.cli.cards import Card, render_card
 from placet.cli.decided import decision_lines
 from placet.cli.show import request_lines
-from placet.cli.story import story_of
 from placet.cli.tables import Cell, table
 from placet.cli.terminal import PLAIN, Terminal, clipped, shown, width_of, wrap
 from placet.cli.timeline import render_story
+from placet.core.story import story_of
 from placet.facts import events as e
 from placet.testing import assistant_message, function_call
 

@@ -11,8 +11,9 @@ import psycopg
 import pytest
 
 from placet import RunFinished, Runner, RunState, UserError
-from placet.cli.story import story_of
+from placet.cli.story import marks_of_run
 from placet.core.log import read_lines
+from placet.core.story import story_of
 from placet.desk import Desk
 from placet.service.audit import Head, heads, verify
 from placet.service.records import records
@@ -73,7 +74,7 @@ async def test_what_is_left_of_an_erased_run_can_be_looked_at_and_holds_nothing(
     assert CANARY not in repr((run, request, listed, stored.log.lines, story))
     assert (run.status, run.final_output, run.started_by, run.erased_at is None) == ("ended", None, None, False)
     assert (request.status, request.arguments, request.decided_by) == ("rejected", "(erased)", None)
-    assert (story.has_ended, [mark.word for mark in story.notes]) == (True, ["erased"])
+    assert (story.has_ended, [mark.word for mark in marks_of_run(story)]) == (True, ["erased"])
     assert not again
 
 

@@ -23,11 +23,12 @@ from placet import (
     function_tool,
 )
 from placet.cli.cards import Card, render_card
-from placet.cli.story import story_of
+from placet.cli.story import marks_of
 from placet.cli.terminal import Terminal
 from placet.core.elicitation import answers_of, check_agreement, checked_answers
 from placet.core.fold import fold
 from placet.core.log import read_lines
+from placet.core.story import story_of
 from placet.declare.run_config import Limits, RunConfig
 from placet.declare.toolset import MAX_NAME, as_model_name, name_apart
 from placet.facts import events as e
@@ -261,7 +262,7 @@ async def test_the_timeline_tells_of_the_question_and_of_the_answer() -> None:
 
     (call,) = story_of(read_lines(log.lines)).calls()
 
-    assert [mark.word for mark in call.marks] == [
+    assert [mark.word for mark in marks_of(call)] == [
         "allowed",
         "started",
         "asked for input",

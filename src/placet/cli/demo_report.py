@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placet.cli.cards import Card
 from placet.cli.demo_session import DemoSession
-from placet.cli.story import CallStory
+from placet.core.story import CallStory
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.events import DecisionMade
 

@@ -10,11 +10,10 @@ from placet.cli.cards import Card
 from placet.cli.demo_case import MAX_TURNS, TASK, Shop, stakes, support_agent
 from placet.cli.demo_folder import DemoFolder, SavingStore
 from placet.cli.exit_codes import CommandFailed
-from placet.cli.story import RunStory, story_of
 from placet.cli.verdicts import Decision, decide
+from placet.core.story import Asked, RunStory, Story, story_of
 from placet.facts.codec import parse_arguments
 from placet.facts.errors import PlacetError
-from placet.facts.events import CallHeld, CallInDoubt, InChild
 from placet.facts.ids import split_call_id
 
 
@@ -72,13 +71,9 @@ class DemoSession:
 
     def _numbers(self) -> dict[str, int]:
         """The calls that a person was ever asked about, numbered in the order of asking."""
-        found: dict[str, int] = {}
-        for record in self._store.records():
-            for fact in record.facts:
-                bare = fact.fact if isinstance(fact, InChild) else fact
-                if isinstance(bare, CallHeld | CallInDoubt):
-                    found.setdefault(bare.call, len(found) + 1)
-        return found
+        told = Story().read(self._store.records())
+        asked = dict.fromkeys(step.call for step in told if isinstance(step, Asked))
+        return {call: number for number, call in enumerate(asked, 1)}
 
     def problem_with(self, card: Card, decision: Decision) -> str | None:
         """Why this cannot be decided, or None. Nothing is changed by asking."""

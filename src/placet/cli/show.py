@@ -15,10 +15,10 @@ from placet.cli.decided import decision_lines
 from placet.cli.exit_codes import OK, CommandFailed
 from placet.cli.loading import add_json
 from placet.cli.naming import NoSuchRequest, request_named
-from placet.cli.story import story_of
 from placet.cli.tables import ago, seconds_of
 from placet.cli.terminal import Terminal, sentence, shown, this_terminal, way_on, wrap
 from placet.cli.timeline import render_story
+from placet.core.story import story_of
 from placet.desk.web.feed import kind_name
 from placet.facts import events as e
 from placet.facts.codec import JsonObject
@@ -132,8 +132,8 @@ def _show_run(client: Client, options: argparse.Namespace, terminal: Terminal) -
     if options.log:
         terminal.say_all([text for line in lines for text in _log_lines(line)])
         return OK
-    story = story_of(map(_record, lines), seconds_of(found.get("erased_at")))
-    picture = render_story(story, run_id, terminal)
+    story = story_of(map(_record, lines))
+    picture = render_story(story, run_id, terminal, seconds_of(found.get("erased_at")))
     terminal.say_all([*picture, *(terminal.paint(line, "yellow") for line in _hindrances(found, terminal))])
     return OK
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from placet.cli.story import OUTCOME_STYLE, CallStory, Mark, RunStory, TurnStory, argument_text, counted
+from placet.cli.story import OUTCOME_STYLE, Mark, argument_text, counted, in_one_line, marks_of, marks_of_run
 from placet.cli.terminal import NARROWEST, Style, Terminal, shown, width_of, wrap
+from placet.core.story import CallStory, RunStory, TurnStory
 from placet.facts.codec import Json, encode
 
 BRANCH = 3
 """How many columns a branch of the tree takes before its text."""
 
 
-def render_story(story: RunStory, run_id: str, terminal: Terminal) -> list[str]:
+def render_story(story: RunStory, run_id: str, terminal: Terminal, erased_at: float | None = None) -> list[str]:
     head = (
         f"{terminal.paint(run_id, 'bold')}  {terminal.paint(shown(story.agent), 'cyan')}  {_summary(story, terminal)}"
     )
-    return [head, *_render_run(story, terminal)]
+    return [head, *_render_run(story, terminal, erased_at)]
 
 
 def _summary(story: RunStory, terminal: Terminal) -> str:
@@ -48,12 +49,16 @@ def _clock(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S")
 
 
-def _render_run(story: RunStory, terminal: Terminal) -> list[str]:
+def _render_run(story: RunStory, terminal: Terminal, erased_at: float | None = None) -> list[str]:
     """The rows of a run in the order of time: input, turns, notes, end."""
     inner = _narrower(terminal, BRANCH)
-    rows: list[tuple[float, list[str]]] = [(story.began, _row(story.began, "input", story.input, inner))]
+    asked = _row(story.began, "input", in_one_line(story.input), inner)
+    rows: list[tuple[float, list[str]]] = [(story.began, asked)]
     rows += [(turn.at, _turn_rows(turn, inner)) for turn in story.turns]
-    rows += [(note.at, _row(note.at, note.word, note.detail or "", inner, note.style)) for note in story.notes]
+    rows += [
+        (mark.at, _row(mark.at, mark.word, mark.detail or "", inner, mark.style))
+        for mark in marks_of_run(story, erased_at)
+    ]
     rows.sort(key=lambda row: row[0])
     if story.has_ended:
         rows.append((story.latest, _row(story.latest, "end", "", inner, "green")))
@@ -66,7 +71,7 @@ def _row(at: float, word: str, text: str, terminal: Terminal, style: Style = "bo
 
 
 def _turn_rows(turn: TurnStory, terminal: Terminal) -> list[str]:
-    lines = _row(turn.at, f"turn {turn.number}", turn.text, terminal)
+    lines = _row(turn.at, f"turn {turn.number}", in_one_line(turn.text), terminal)
     calls = [render_call(call, _narrower(terminal, BRANCH)) for call in turn.calls.values()]
     return [*lines, *_branches(calls, terminal)]
 
@@ -115,8 +120,9 @@ def _mark_lines(call: CallStory, terminal: Terminal) -> list[str]:
     arrow = f" {terminal.glyphs.arrow} "
     lines: list[str] = []
     used = 0
-    for index, mark in enumerate(call.marks):
-        following = call.marks[index + 1].at if index + 1 < len(call.marks) else None
+    marks = list(marks_of(call))
+    for index, mark in enumerate(marks):
+        following = marks[index + 1].at if index + 1 < len(marks) else None
         text = _mark_text(mark, following, terminal, room - 4)
         if lines and used + 3 + width_of(text) <= room:
             lines[-1] += arrow + terminal.paint(text, mark.style)

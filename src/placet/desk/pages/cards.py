@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from placet.core.elicitation import is_link
 from placet.core.log import read_lines
 from placet.core.separation import is_demanded
+from placet.core.story import CallStory, RunStory, story_of
 from placet.declare.tool import FunctionTool
 from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import ArgumentTable, argument_table, in_one_line
-from placet.desk.pages.history import CallTale, RunTale, Step, Teller, lead_up
+from placet.desk.pages.history import Step, lead_up
 from placet.desk.pages.rendering import Notice, link
 from placet.desk.pages.unfolding import ShownLines, arguments_of, shown_lines
 from placet.desk.pages.words import shortened
@@ -63,7 +64,7 @@ class Card:
     """What the agent asked for, where an edit made something else of it."""
     lines: ShownLines | None = None
     """Commands and patches line by line; None for the arguments of other calls."""
-    tale: CallTale | None = None
+    story: CallStory | None = None
     also_decides: tuple[int, int] = (0, 0)
     """Other calls that wait now and that «always» would decide too: in this run, and in others."""
 
@@ -96,24 +97,24 @@ class Card:
             return "What runs"
         if self.request.status == "pending":
             return "What will run"
-        if self.request.status not in ("approved", "edited") or self.tale is None:
+        if self.request.status not in ("approved", "edited") or self.story is None:
             return "What was asked for"
-        if self.tale.outcome is not None:
-            return "What ran" if self.tale.began_at is not None else "What was asked for"
-        return "What will run" if self.tale.began_at is None else "What runs"
+        if self.story.outcome is not None:
+            return "What ran" if self.story.began_at is not None else "What was asked for"
+        return "What will run" if self.story.began_at is None else "What runs"
 
     @property
     def first_yes(self) -> DecisionMade | None:
         """Of a call in doubt: the approval with which it began."""
-        if self.request.kind != "in_doubt" or self.tale is None:
+        if self.request.kind != "in_doubt" or self.story is None:
             return None
         number = call_of(self.request.id)[1]
-        said = [each for each in self.tale.decisions if each.verdict in ("approve", "edit") and each.request < number]
+        said = [each for each in self.story.decisions if each.verdict in ("approve", "edit") and each.request < number]
         return said[0] if said else None
 
     @property
     def began_at(self) -> float | None:
-        return self.tale.began_at if self.tale is not None else None
+        return self.story.began_at if self.story is not None else None
 
     @property
     def written_otherwise(self) -> list[tuple[str, str]]:
@@ -186,21 +187,22 @@ def wanted_of(question: JsonObject) -> JsonObject:
     return found if isinstance(found, dict) else {"type": "object", "properties": {}}
 
 
-async def tale_of(web: Web, run_id: str) -> RunTale | None:
-    """The run's log as a tale; None when its log is gone or cannot be read here."""
+async def _story_of(web: Web, run_id: str) -> RunStory | None:
+    """What the run's log tells; None when its log is gone or cannot be read here."""
     try:
         stored = await web.desk.store.load(run_id)
         if stored is None or stored.log is None:
             return None
-        return Teller().read(read_lines(stored.log.lines))
+        return story_of(read_lines(stored.log.lines))
     except PlacetError:
         return None
 
 
 async def card_of(web: Web, actor: Actor, request: DeskRequest) -> Card:
-    tale = await tale_of(web, request.run_id)
+    story = await _story_of(web, request.run_id)
     call, number = call_of(request.id)
-    steps, left_out = lead_up(tale, call) if tale is not None else ([], 0)
+    found = story.find(call) if story is not None else None
+    steps, left_out = lead_up(story, call) if story is not None else ([], 0)
     tool = tool_of(web, request.agent, request.tool)
     schema = tool.params_json_schema if tool is not None else None
     no_yes = await why_not_decide(web, actor, request)
@@ -210,7 +212,7 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> Card:
         table=argument_table(runs_with, schema),
         asked_table=argument_table(request.arguments, schema) if request.status == "edited" else None,
         lines=shown_lines(runs_with),
-        tale=find_call(tale, call) if tale is not None else None,
+        story=found,
         also_decides=await _also_decided(web, request),
         steps=steps,
         steps_left_out=left_out,
@@ -218,7 +220,7 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> Card:
         why_not=no_yes,
         may_reject=no_yes is None or await why_not_decide(web, actor, request, "reject") is None,
         who_may=await who_may(web, actor, request),
-        decision=_decision(tale, call, number, request),
+        decision=_decision(found, number, request),
         decided_by_me=request.decided_by == actor.name,
         can_undo=await can_take_back(web, actor, request),
         standing=await standing_about(web, request) if request.status == "pending" else [],
@@ -262,22 +264,10 @@ async def who_may(web: Web, actor: Actor, request: DeskRequest) -> str:
     return told
 
 
-def _decision(tale: RunTale | None, call: str, number: int, request: DeskRequest) -> DecisionMade | None:
-    if tale is None or request.status == "pending":
+def _decision(call: CallStory | None, number: int, request: DeskRequest) -> DecisionMade | None:
+    if call is None or request.status == "pending":
         return None
-    found = find_call(tale, call)
-    return next((each for each in found.decisions if each.request == number), None) if found is not None else None
-
-
-def find_call(tale: RunTale, call: str) -> CallTale | None:
-    """A call at any depth."""
-    parts = call.split("/")
-    run: RunTale | None = tale
-    found: CallTale | None = None
-    for depth in range(len(parts)):
-        found = run.find("/".join(parts[: depth + 1])) if run is not None else None
-        run = found.child if found is not None else None
-    return found
+    return next((each for each in call.decisions if each.request == number), None)
 
 
 async def notice_of(web: Web, actor: Actor, done: DeskRequest, remarks: Sequence[str] = ()) -> Notice:

@@ -1,6 +1,6 @@
 """The picture of a run: rows and bars on a time axis on which long waits take little room.
 
-Pure geometry: a tale goes in, numbers and words come out, and a template draws them.
+Pure geometry: a run's story goes in, numbers and words come out, and a template draws them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from placet.desk.pages.history import CallTale, RunTale, Stretch, TurnTale, who
+from placet.core.story import CallStory, RunStory, TurnStory
+from placet.desk.pages.history import Stretch, stretches_of, who
 from placet.desk.pages.words import agent_steps, clock, shortened, span
 from placet.facts.events import DecisionMade
 
@@ -26,6 +27,11 @@ WIDEST, NARROWEST = 1500.0, 780.0
 Look: TypeAlias = Literal["turn", "wait", "doubt", "run", "bad", "nested", "asking"]
 VERDICT_SIGN = {"approve": "✓", "reject": "✕", "edit": "✎", "respond": "↩"}
 VERDICT_WORD = {"approve": "approved", "reject": "rejected", "edit": "approved with changes", "respond": "answered"}
+_WAITING: dict[Literal["wait", "input", "doubt"], tuple[str, Look]] = {
+    "wait": ("waits for a person", "wait"),
+    "input": ("waits for a person's input", "wait"),
+    "doubt": ("in doubt: nobody knows whether it happened", "doubt"),
+}
 _BAD = ("failed", "rejected", "denied", "expired", "superseded", "cancelled")
 
 
@@ -144,7 +150,7 @@ def _room(seconds: float) -> float:
     return 14.0 + min(26.0 * math.log2(1 + seconds / 0.5), 130.0)
 
 
-def draw(run: RunTale, now: float | None = None) -> Picture:
+def draw(run: RunStory, now: float | None = None) -> Picture:
     """`now` is given while the run goes on: what is open is drawn up to it."""
     until = max(run.latest, now) if now is not None else run.latest
     axis = Axis([*_times(run), until])
@@ -166,12 +172,12 @@ def draw(run: RunTale, now: float | None = None) -> Picture:
     )
 
 
-def _times(run: RunTale) -> Iterator[float]:
+def _times(run: RunStory) -> Iterator[float]:
     yield from (run.began, run.latest)
     for turn in run.turns:
         yield from (turn.asked_at, turn.at)
         for call in turn.calls.values():
-            for stretch in call.stretches:
+            for stretch in stretches_of(call):
                 yield from (at for at in (stretch.begins, stretch.ends) if at is not None)
             yield from (decision.at for decision in call.decisions)
             if call.ended_at is not None:
@@ -180,7 +186,7 @@ def _times(run: RunTale) -> Iterator[float]:
                 yield from _times(call.child)
 
 
-def _summary(run: RunTale, until: float) -> str:
+def _summary(run: RunStory, until: float) -> str:
     calls = list(run.calls())
     waits = sum(call.waits for call in calls)
     state = "ended" if run.ended_at is not None else (f"{waits} waiting" if waits else "running")
@@ -193,7 +199,7 @@ class _Artist:
         self._axis = axis
         self._until = until
 
-    def rows(self, run: RunTale, depth: int) -> Iterator[Row]:
+    def rows(self, run: RunStory, depth: int) -> Iterator[Row]:
         name = agent_steps(run.agent)[-1]
         row = Row(0, shortened(name, 24 - 2 * depth), run.agent, depth, "run", f"run-{run.path}")
         row.bars = [self._turn(run, turn) for turn in run.turns]
@@ -211,37 +217,39 @@ class _Artist:
         right = self._axis.x(self._until if end is None else end)
         return Bar(round(left, 1), round(max(right - left, 5.0), 1), look, label, line, text, end is None)
 
-    def _turn(self, run: RunTale, turn: TurnTale) -> Bar:
+    def _turn(self, run: RunStory, turn: TurnStory) -> Bar:
         took = span(turn.at - turn.asked_at)
         calls = ", ".join(call.name for call in turn.calls.values())
         label = f"turn {turn.number} of {run.agent}: the model answered after {took}"
         label += f", asking for {calls}" if calls else ""
         return self._bar(turn.asked_at, turn.at, "turn", label, turn.line, str(turn.number))
 
-    def _call(self, call: CallTale, depth: int) -> Row:
+    def _call(self, call: CallStory, depth: int) -> Row:
         row = Row(0, shortened(call.name, 22 - 2 * depth), call.name, depth, "call", f"call-{call.id}")
-        row.bars = [self._stretch(call, each, each is call.stretches[-1]) for each in call.stretches]
-        if not call.stretches:
+        stretches = stretches_of(call)
+        row.bars = [self._stretch(call, each, each is stretches[-1]) for each in stretches]
+        if not stretches:
             end = call.ended_at if call.ended_at is not None else call.at
             look: Look = "bad" if call.outcome in _BAD else "run"
             row.bars = [self._bar(call.at, end, look, f"{call.name}: {call.outcome or 'proposed'}", call.line)]
         row.signs = [self._sign(call, each) for each in call.decisions]
         return row
 
-    def _stretch(self, call: CallTale, stretch: Stretch, is_last: bool) -> Bar:
+    def _stretch(self, call: CallStory, stretch: Stretch, is_last: bool) -> Bar:
         took = span((stretch.ends if stretch.ends is not None else self._until) - stretch.begins)
         is_open = stretch.ends is None
         because = f" ({stretch.note})" if stretch.note else ""
+        look: Look
         if stretch.sort == "run":
             failed = is_last and call.outcome in _BAD
-            look: Look = "nested" if call.child is not None else ("bad" if failed else "run")
+            look = "nested" if call.child is not None else ("bad" if failed else "run")
             done = "running for" if is_open else f"{call.outcome or 'ran'} after"
             return self._bar(stretch.begins, stretch.ends, look, f"{call.name}: {done} {took}", call.line)
-        word = "waits for a person" if stretch.sort == "wait" else "in doubt: nobody knows whether it happened"
+        word, look = _WAITING[stretch.sort]
         label = f"{call.name}: {word}, {'since' if is_open else 'for'} {took}{because}"
-        return self._bar(stretch.begins, stretch.ends, stretch.sort, label, call.line)
+        return self._bar(stretch.begins, stretch.ends, look, label, call.line)
 
-    def _sign(self, call: CallTale, made: DecisionMade) -> Sign:
+    def _sign(self, call: CallStory, made: DecisionMade) -> Sign:
         look: Literal["yes", "no", "changed"] = (
             "no" if made.verdict == "reject" else ("yes" if made.verdict == "approve" else "changed")
         )

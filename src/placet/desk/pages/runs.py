@@ -11,9 +11,10 @@ from starlette.responses import RedirectResponse, Response
 
 from placet.core.index import RunStatus
 from placet.core.log import Log, read_lines
+from placet.core.story import bare, story_of
 from placet.desk.desk import DeskRun
 from placet.desk.pages.asking import form_of
-from placet.desk.pages.history import NoteTale, RunTale, Teller, output_text
+from placet.desk.pages.history import notes_of, output_text
 from placet.desk.pages.picture import draw
 from placet.desk.pages.rendering import link, show
 from placet.desk.pages.words import shortened
@@ -23,7 +24,7 @@ from placet.desk.web.feed import kind_of
 from placet.desk.web.problems import Problem
 from placet.facts.codec import encode
 from placet.facts.errors import PlacetError, UserError
-from placet.facts.events import AnyFact, Fact, InChild, Record
+from placet.facts.events import AnyFact, Record
 
 PAGE = 50
 MAX_LOG = 400
@@ -112,17 +113,17 @@ async def run_context(request: Request) -> dict[str, Any]:
     sequence = await web.desk.store.latest_sequence()  # before anything is read: what happens from here on is heard
     run = await run_or_404(web, request.path_params["run_id"])
     log, records, trouble = await _log(web, run.id)
-    tale = Teller().read(records)
+    story = story_of(records)
     now = web.clock.now()
     pending = await web.desk.pending(run_id=run.id)
     start = _number(request.query_params.get("from", "0"))
     return {
         "page": "runs",
         "run": run,
-        "tale": tale,
-        "picture": draw(tale, None if run.status == "ended" else now) if records else None,
+        "story": story,
+        "picture": draw(story, None if run.status == "ended" else now) if records else None,
         "pending": pending,
-        "notes": notes_of(tale),
+        "notes": notes_of(story),
         "facts": fact_lines(records, start),
         "log_from": start,
         "log_length": len(records),
@@ -147,15 +148,6 @@ async def _log(web: Web, run_id: str) -> tuple[Log | None, list[Record], str]:
         return None, [], error.message
 
 
-def notes_of(tale: RunTale) -> list[NoteTale]:
-    """What happened to the run and its nested runs as a whole, in the order of time."""
-    found = list(tale.notes)
-    for call in tale.calls():
-        if call.child is not None:
-            found += notes_of(call.child)
-    return sorted(found, key=lambda note: note.at)
-
-
 def fact_lines(records: list[Record], start: int = 0) -> list[FactLine]:
     """The log as text: every fact with all that it holds, long ones cut."""
     found = []
@@ -166,13 +158,12 @@ def fact_lines(records: list[Record], start: int = 0) -> list[FactLine]:
 
 
 def _fact_line(number: int, index: int, at: float, fact: AnyFact) -> FactLine:
-    bare: Fact = fact.fact if isinstance(fact, InChild) else fact
-    path = fact.path if isinstance(fact, InChild) else ""
-    given = msgspec.structs.asdict(bare)
+    path, plain = bare(fact)
+    given = msgspec.structs.asdict(plain)
     told = {name: value for name, value in given.items() if value is not None and value not in ("", [], {})}
     text = encode(told).decode() if told else ""
     cut = len(text) if len(text) > MAX_FACT else 0
-    kind = kind_of(bare).replace("_", " ")
+    kind = kind_of(plain).replace("_", " ")
     return FactLine(number, at, kind, path, shortened(text, MAX_FACT), cut, index == 0)
 
 

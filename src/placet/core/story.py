@@ -1,0 +1,551 @@
+"""What a run's log tells: turns, calls, requests, decisions, notes and nested runs, with their times and who.
+
+The one reading of the log for people and for tracing: pictures, pages, records and spans are views of it. It is built
+fact by fact. What happened is a frozen step of a call or note of a run; the tree of runs, turns and calls grows with
+them. Unlike the fold it refuses nothing: a picture with a gap is better than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, assert_never
+
+import msgspec
+
+from placet.core.approvals import name_of
+from placet.core.index import RequestKind
+from placet.core.plan import plan_calls
+from placet.facts import events as e
+from placet.facts.codec import Json, JsonObject, encode, parse_arguments
+from placet.facts.ids import ROOT, path_of
+from placet.facts.items import text_of
+
+# -- what happened ----------------------------------------------------------------------------------------------------
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Something that happened to a call."""
+
+    call: str
+    at: float
+    line: int
+    """The line of the log that says so."""
+
+
+class Moved(Step, frozen=True):
+    to: Literal["allowed", "deferred", "started"]
+
+
+class Validated(Step, frozen=True):
+    values: JsonObject
+    changes: JsonObject
+    """What is other than the model wrote it."""
+
+
+class Asked(Step, frozen=True):
+    """A person is asked: whether it may run, whether it is to run again, or for input."""
+
+    kind: RequestKind
+    number: int
+    digest: str
+    tool: str
+    why: str | None = None
+    expires_at: float | None = None
+    questions: dict[str, JsonObject] | None = None
+
+
+class Escalated(Step, frozen=True):
+    pass
+
+
+class Decided(Step, frozen=True):
+    decision: e.DecisionMade
+    changes: JsonObject
+    """What an edit made other than it was."""
+
+
+class Revoked(Step, frozen=True):
+    by: str | None
+    reason: str | None
+
+
+class Ended(Step, frozen=True):
+    outcome: e.Outcome
+    output: Json
+
+
+AnyStep: TypeAlias = Moved | Validated | Asked | Escalated | Decided | Revoked | Ended
+
+NoteKind: TypeAlias = Literal[
+    "forked",
+    "input",
+    "refused",
+    "lost",
+    "unusable",
+    "settled",
+    "grant",
+    "grant_over",
+    "handoff",
+    "rewritten",
+    "cancel",
+    "resume",
+    "own_history",
+    "stopped",
+    "tripped",
+]
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something that happened to a run as a whole."""
+
+    kind: NoteKind
+    path: str
+    at: float
+    line: int
+    text: str = ""
+    """What it is about: an origin, a message, an agent, a grant's id, what went wrong."""
+    by: str | None = None
+    reason: str | None = None
+    grant: e.GrantMade | None = None
+
+
+# -- the tree ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class RequestStory:
+    """One question to a person, and what became of it."""
+
+    asked: Asked
+    decision: e.DecisionMade | None = None
+    moments: list[Escalated | Revoked] = field(default_factory=list)
+    asked_in: str | None = None
+    """The run in which it was asked, where that is one that this run was forked from."""
+
+
+@dataclass(slots=True, eq=False)
+class CallStory:
+    id: str
+    name: str = ""
+    label: str = ""
+    """What the provider called it."""
+    arguments: str = ""
+    """As the model wrote them, or as validation changed them."""
+    at: float = 0.0
+    line: int = 0
+    steps: list[AnyStep] = field(default_factory=list)
+    decisions: list[e.DecisionMade] = field(default_factory=list)
+    digest: str | None = None
+    """What was last asked or decided about."""
+    edited: JsonObject | None = None
+    """What a reviewer made of the arguments, if somebody did."""
+    questions: int = 0
+    request: RequestStory | None = None
+    """The request whose answer nothing has followed yet: it waits, or its decision does."""
+    ran_under: e.DecisionMade | None = None
+    """The decision under which the call last began."""
+    is_handoff: bool = False
+    attempts: int = 0
+    started_in: str | None = None
+    """As `RequestStory.asked_in`."""
+    began_at: float | None = None
+    """When it last began; None while it has not."""
+    outcome: e.Outcome | None = None
+    output: Json = None
+    ended_at: float | None = None
+    child: RunStory | None = None
+
+    @property
+    def runs_with(self) -> str:
+        """The arguments that run, or ran: what the agent asked for, or what an edit made of it."""
+        return self.arguments if self.edited is None else encode(self.edited).decode()
+
+    @property
+    def waits(self) -> bool:
+        """Whether a person is asked something about it."""
+        return self.request is not None and self.request.decision is None
+
+    def take(self, step: AnyStep) -> None:
+        self.steps.append(step)
+        match step:
+            case Validated():
+                self.arguments = encode(step.values).decode()
+            case Asked():
+                self.name = self.name or name_of(step.tool)
+                self.questions, self.digest, self.request = step.number, step.digest, RequestStory(step)
+            case Decided():
+                self._decide(step.decision)
+            case Revoked() | Escalated():
+                self._stir(step)
+            case Moved():
+                self._move(step)
+            case Ended():
+                self.outcome, self.output, self.ended_at, self.request = step.outcome, step.output, step.at, None
+            case never:
+                assert_never(never)
+
+    def _decide(self, decision: e.DecisionMade) -> None:
+        self.decisions.append(decision)
+        self.digest = decision.digest
+        if decision.verdict == "edit":
+            self.edited = decision.arguments
+        if self.request is not None:
+            self.request.decision = decision
+
+    def _stir(self, step: Revoked | Escalated) -> None:
+        if self.request is not None:
+            self.request.moments.append(step)
+        if isinstance(step, Revoked):
+            self.edited = None
+            if self.request is not None:
+                self.request.decision = None
+
+    def _move(self, step: Moved) -> None:
+        if step.to == "deferred":
+            self.is_handoff = True
+        elif step.to == "started":
+            self.attempts += 1
+            self.started_in, self.began_at = None, step.at
+            if self.request is not None:
+                self.ran_under, self.request = self.request.decision, None
+
+
+@dataclass(slots=True, eq=False)
+class TurnStory:
+    number: int
+    asked_at: float
+    at: float
+    line: int
+    text: str
+    calls: dict[str, CallStory]
+
+
+@dataclass(slots=True, eq=False)
+class RunStory:
+    """A run or a nested one."""
+
+    path: str = ROOT
+    agent: str = ""
+    """The agent that began."""
+    at_work: str = ""
+    """The agent that a handoff led to, or the first one."""
+    came_from: str = ""
+    """Who handed over to the agent at work."""
+    input: str = ""
+    by: str | None = None
+    conversation: str | None = None
+    began: float = 0.0
+    latest: float = 0.0
+    ended_at: float | None = None
+    was_cancelled: bool = False
+    is_erased: bool = False
+    output: Json = None
+    requests: int = 0
+    """How often the model was asked."""
+    requested_in: str | None = None
+    """As `RequestStory.asked_in`, for the last request to the model."""
+    asked_at: float | None = None
+    """A request to the model that has no answer yet."""
+    turn: int = 0
+    turns: list[TurnStory] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    @property
+    def has_ended(self) -> bool:
+        return self.ended_at is not None or self.is_erased  # only runs that have ended are erased
+
+    def calls(self) -> Iterator[CallStory]:
+        return (call for turn in self.turns for call in turn.calls.values())
+
+    def find(self, local: str) -> CallStory | None:
+        """A call of this run, or of one nested in it."""
+        for call in self.calls():
+            if call.id == local:
+                return call
+            if call.child is not None and local.startswith(f"{call.id}/"):
+                return call.child.find(local)
+        return None
+
+
+# -- the reading ------------------------------------------------------------------------------------------------------
+
+_OfRun: TypeAlias = e.RunStarted | e.RequestSent | e.ResponseReceived | e.RunEnded | e.RunCancelled | e.Erased
+_OfCalls: TypeAlias = e.CallsAllowed | e.CallsDeferred | e.CallsStarted
+_OfCall: TypeAlias = (
+    e.ArgumentsValidated
+    | e.CallHeld
+    | e.CallInDoubt
+    | e.InputAsked
+    | e.QuestionEscalated
+    | e.DecisionMade
+    | e.DecisionRevoked
+    | e.CallEnded
+)
+_Noted: TypeAlias = (
+    e.RunForked
+    | e.InputAdded
+    | e.RequestRefused
+    | e.RequestLost
+    | e.ResponseUnusable
+    | e.RequestSettled
+    | e.GrantMade
+    | e.GrantRevoked
+    | e.AgentChanged
+    | e.HistoryRewritten
+    | e.CancelAsked
+    | e.ResumeAsked
+    | e.OwnHistoryChosen
+    | e.RunStopped
+    | e.GuardrailsJudged
+)
+_Untold: TypeAlias = (
+    e.TurnLimitSet
+    | e.SessionWriting
+    | e.SessionWritten
+    | e.ContextSaved
+    | e.TurnJudged
+    | e.HoldPlaced
+    | e.HoldLifted
+    | e.StandingGrantMade
+    | e.RunErased
+    | e.RunsDeleted
+    | e.UserChanged
+    | e.PasswordChanged
+    | e.InvitationChanged
+    | e.TokenChanged
+    | e.FourEyesSet
+)
+"""Bookkeeping, or of no run."""
+
+
+def bare(fact: e.AnyFact) -> tuple[str, e.PlainFact]:
+    """The path of the run that a fact is about, and the fact itself."""
+    return (fact.path, fact.fact) if isinstance(fact, e.InChild) else (ROOT, fact)
+
+
+def story_of(records: Iterable[e.Record]) -> RunStory:
+    """What the log of a run tells."""
+    story = Story()
+    for _ in story.read(records):
+        pass
+    return story.root
+
+
+class Story:
+    """A log as it is read: its runs and calls, by path and by id."""
+
+    def __init__(self, *, only_open: bool = False) -> None:
+        """`only_open`: forget a turn when the next one comes, for readers that look at what goes on now."""
+        self.root = RunStory()
+        self.runs: dict[str, RunStory] = {ROOT: self.root}
+        self.calls: dict[str, CallStory] = {}
+        self._only_open = only_open
+
+    def read(self, records: Iterable[e.Record]) -> Iterator[AnyStep | Note]:
+        """Read a log line by line, telling what happened in its order."""
+        for line, record in enumerate(records):
+            for fact in record.facts:
+                yield from self.take(record.at, fact, line)
+
+    def run(self, path: str) -> RunStory:
+        """The run with this path. One whose call was not seen is taken as it comes."""
+        found = self.runs.get(path)
+        if found is None:
+            found = self.runs[path] = RunStory(path)
+            owner = self.calls.get(path)
+            if owner is not None:
+                owner.child = found
+        return found
+
+    def call(self, local: str) -> CallStory:
+        """The call with this id. One of a response that was not seen stands in no turn, and is taken as it comes."""
+        found = self.calls.get(local)
+        if found is None:
+            run, turn = self.run(path_of(local)), local.rpartition("/")[2].partition(".")[0]
+            run.turn = max(run.turn, int(turn) if turn.isdecimal() else 0)
+            found = self.calls[local] = CallStory(local)
+        return found
+
+    def take(self, at: float, fact: e.AnyFact, line: int = 0) -> list[AnyStep] | list[Note]:
+        """Read the next fact. Returns what happened by it to calls, or to the run as a whole."""
+        path, plain = bare(fact)
+        run = self.run(path)
+        run.latest = max(run.latest, at)
+        self.root.latest = max(self.root.latest, at)
+        if isinstance(plain, _OfCalls):
+            return [self._take(step) for step in _steps(at, line, plain)]
+        if isinstance(plain, _OfCall):
+            return [self._take(self._step(at, line, plain))]
+        if isinstance(plain, _OfRun):
+            self._take_of_run(run, at, line, plain)
+            return []
+        if isinstance(plain, _Untold):
+            return []
+        notes = list(_notes(path, at, line, plain))
+        run.notes += notes
+        self._follow(run, plain)
+        return notes
+
+    def _take(self, step: AnyStep) -> AnyStep:
+        self.call(step.call).take(step)
+        return step
+
+    def _step(self, at: float, line: int, fact: _OfCall) -> AnyStep:
+        call = self.call(fact.call)
+        match fact:
+            case e.ArgumentsValidated():
+                return Validated(call.id, at, line, fact.values, _changes(call.arguments, fact.values))
+            case e.CallHeld():
+                asked = (call.questions + 1, fact.digest, fact.tool, fact.why, fact.expires_at)
+                return Asked(call.id, at, line, "approval", *asked)
+            case e.CallInDoubt():
+                return Asked(call.id, at, line, "in_doubt", call.questions + 1, fact.digest, fact.tool, fact.why)
+            case e.InputAsked():
+                asked = (call.questions + 1, fact.digest, fact.tool, None, fact.expires_at)
+                return Asked(call.id, at, line, "elicitation", *asked, fact.questions)
+            case e.QuestionEscalated():
+                return Escalated(call.id, at, line)
+            case e.DecisionMade():
+                changes = _changes(call.arguments, fact.arguments or {}) if fact.verdict == "edit" else {}
+                return Decided(call.id, fact.at, line, fact, changes)
+            case e.DecisionRevoked():
+                return Revoked(call.id, fact.at, line, fact.by, fact.reason)
+            case e.CallEnded():
+                return Ended(call.id, at, line, fact.outcome, fact.output)
+            case never:
+                assert_never(never)
+
+    def _take_of_run(self, run: RunStory, at: float, line: int, fact: _OfRun) -> None:
+        match fact:
+            case e.RunStarted():
+                run.agent = run.at_work = fact.agent
+                run.input, run.began, run.by = input_text(fact.input), at, fact.by
+                run.conversation = fact.session or (fact.server_id if fact.delivery == "conversation" else None)
+            case e.RequestSent():
+                run.requests += 1
+                run.asked_at, run.requested_in = at, None
+            case e.ResponseReceived():
+                self._answer(run, at, line, fact.output)
+            case e.RunEnded():
+                run.ended_at, run.output = at, fact.output
+            case e.RunCancelled():
+                run.ended_at, run.was_cancelled = at, True
+            case e.Erased():
+                run.is_erased = self.root.is_erased = True
+                run.began = run.began or at
+            case never:
+                assert_never(never)
+
+    def _answer(self, run: RunStory, at: float, line: int, output: list[JsonObject]) -> None:
+        if self._only_open:
+            self._forget(run)
+        run.turn += 1
+        planned = [call for _, call in plan_calls(run.path, run.turn, output, set()) if call is not None]
+        calls = {each.id: CallStory(each.id, each.name, each.label, each.arguments, at, line) for each in planned}
+        text = input_text([item for item in output if item.get("type") == "message"])
+        run.turns.append(TurnStory(run.turn, at if run.asked_at is None else run.asked_at, at, line, text, calls))
+        run.asked_at = None
+        self.calls |= calls
+
+    def _forget(self, run: RunStory) -> None:
+        """Leave out the turns before, and the runs nested in them."""
+        run.turns.clear()
+        inside = f"{run.path}/" if run.path else ""
+        self.calls = {local: call for local, call in self.calls.items() if not local.startswith(inside)}
+        self.runs = {path: each for path, each in self.runs.items() if not path.startswith(inside) or each is run}
+
+    def _follow(self, run: RunStory, fact: _Noted) -> None:
+        if isinstance(fact, e.AgentChanged):
+            run.came_from, run.at_work = run.at_work, fact.agent
+        elif isinstance(fact, e.RunForked):
+            self._fork(fact.origin)
+
+    def _fork(self, origin: str) -> None:
+        """What was written so far was written in another run, under its ids."""
+        for run in self.runs.values():
+            run.requested_in = run.requested_in or origin
+        for call in self.calls.values():
+            call.started_in = call.started_in or origin
+            if call.request is not None:
+                call.request.asked_in = call.request.asked_in or origin
+
+
+def _steps(at: float, line: int, fact: _OfCalls) -> Iterator[Moved]:
+    match fact:
+        case e.CallsAllowed():
+            return (Moved(each, at, line, "allowed") for each in fact.calls)
+        case e.CallsDeferred():
+            return (Moved(each, at, line, "deferred") for each in fact.calls)
+        case e.CallsStarted():
+            return (Moved(each, at, line, "started") for each in fact.calls)
+        case never:
+            assert_never(never)
+
+
+def _notes(path: str, at: float, line: int, fact: _Noted) -> Iterator[Note]:
+    match fact:
+        case e.GuardrailsJudged():
+            for each in fact.results:
+                if each.tripped:
+                    yield Note("tripped", path, at, line, f"{fact.kind}: {each.name}")
+        case e.GrantMade():
+            text = f"always {fact.verdict} {fact.tool}"
+            yield Note("grant", path, fact.at, line, text, fact.by, fact.reason, fact)
+        case e.GrantRevoked():
+            yield Note("grant_over", path, fact.at, line, fact.id, fact.by, fact.reason)
+        case e.CancelAsked():
+            yield Note("cancel", path, fact.at, line, "", fact.by, fact.reason)
+        case e.ResumeAsked():
+            yield Note("resume", path, fact.at, line, "", fact.by)
+        case e.OwnHistoryChosen():
+            yield Note("own_history", path, fact.at, line, "", fact.by)
+        case _:
+            kind, text = _plain_note(fact)
+            yield Note(kind, path, at, line, text)
+
+
+def _plain_note(
+    fact: e.RunForked
+    | e.InputAdded
+    | e.RequestRefused
+    | e.RequestLost
+    | e.ResponseUnusable
+    | e.RequestSettled
+    | e.AgentChanged
+    | e.HistoryRewritten
+    | e.RunStopped,
+) -> tuple[NoteKind, str]:
+    match fact:
+        case e.RunForked():
+            return "forked", f"from {fact.origin}"
+        case e.InputAdded():
+            return "input", input_text(fact.items)
+        case e.RequestRefused():
+            return "refused", fact.why
+        case e.RequestLost():
+            return "lost", fact.why
+        case e.ResponseUnusable():
+            return "unusable", fact.why
+        case e.RequestSettled():
+            return "settled", "the request was taken" if fact.taken else "the request was not taken"
+        case e.AgentChanged():
+            return "handoff", f"to {fact.agent}"
+        case e.HistoryRewritten():
+            items = "1 item" if len(fact.items) == 1 else f"{len(fact.items)} items"
+            return "rewritten", f"the next agent reads {items}"
+        case e.RunStopped():
+            return "stopped", f"{fact.code}: {fact.message}"
+        case never:
+            assert_never(never)
+
+
+def _changes(before: str, after: JsonObject) -> JsonObject:
+    """What is other than it was; a name that was taken away is null."""
+    original = parse_arguments(before) or {}
+    return {name: after.get(name) for name in {**original, **after} if after.get(name) != original.get(name)}
+
+
+def input_text(given: str | list[JsonObject]) -> str:
+    """What was said, each message on a line of its own."""
+    return given if isinstance(given, str) else "\n".join(filter(None, map(text_of, given)))
