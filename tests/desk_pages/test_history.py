@@ -133,8 +133,8 @@ def test_questions_that_were_escalated_or_asked_again_in_a_nested_run_are_noted(
     ]
 
     assert notes_of(story_of([*records()[:5], e.Record(5.0, inside)])) == [
-        NoteLine(5.0, "revoked", "ben: pay", 5),
         NoteLine(5.0, "escalated", "nobody answered about 1.1/1.0 in time", 5, True),
+        NoteLine(5.0, "revoked", "ben: pay", 5),
     ]
 
 

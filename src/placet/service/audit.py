@@ -16,10 +16,12 @@ import msgspec
 
 from placet.core.fold import fold
 from placet.core.log import Log, read_lines
+from placet.core.operators import Deletion, Operators, operators_of
 from placet.core.snapshot import dump, is_between_turns
 from placet.core.state import RunFold
+from placet.core.story import story_of
 from placet.facts.errors import PlacetError, UserError
-from placet.facts.events import AnyFact, Erased, RunErased, RunsDeleted
+from placet.facts.events import RunErased
 from placet.ports import OPERATORS, DeskStore, RunQuery
 from placet.service.index_audit import index_problem, operators_problem
 
@@ -33,17 +35,6 @@ class Head(msgspec.Struct, frozen=True):
 
     def line(self) -> str:
         return f"{self.run_id} {self.length} {self.digest}"
-
-
-class Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operators' log says about a run that is gone."""
-
-    by: str | None
-    at: float
-    reason: str | None
-    length: int
-    head: str
-    """Where the run's log stood."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,42 +90,24 @@ async def verify(store: DeskStore, kept: Iterable[Head] = ()) -> AsyncIterator[V
         yield _verdict_on_gone(run_id, heads_of_it, told.deletions.get(run_id))
 
 
-class _Told(msgspec.Struct, frozen=True):
-    """What the operators' log says about runs."""
-
-    erasures: dict[str, RunErased]
-    deletions: dict[str, Deletion]
-    """The last one of each run."""
-
-
-async def _operators(store: DeskStore, kept: list[Head]) -> tuple[Verdict | None, _Told]:
+async def _operators(store: DeskStore, kept: list[Head]) -> tuple[Verdict | None, Operators]:
     """The verdict on the operators' log (None: there is none, and nothing says that there was), and what it says was
     erased and deleted. What an altered log says is not believed."""
     try:
         log = await store.operators_log()
-        facts = [fact for record in read_lines(log.lines) for fact in record.facts]
+        told = operators_of(fact for record in read_lines(log.lines) for fact in record.facts)
         verdict = _verdict_on(log, kept) if len(log) or kept else None
         if verdict is None or verdict.is_whole:
-            problem = await operators_problem(store, facts)
+            problem = await operators_problem(store, told)
             if problem is not None and (await store.operators_log()).head != log.head:
                 return await _operators(store, kept)  # somebody wrote in between
             if problem is not None:
                 verdict = Verdict(run_id=OPERATORS, verdict="altered", message=problem)
     except PlacetError as error:
-        return Verdict(run_id=OPERATORS, verdict="unreadable", message=str(error)), _Told({}, {})
-    told = _Told({fact.run: fact for fact in facts if isinstance(fact, RunErased)}, _deletions(facts))
+        return Verdict(run_id=OPERATORS, verdict="unreadable", message=str(error)), Operators()
     if verdict is None or not verdict.is_whole:
-        return verdict, _Told(told.erasures, {})
+        return verdict, Operators(erasures=told.erasures)
     return msgspec.structs.replace(verdict, message=_spoken_count(len(told.deletions))), told
-
-
-def _deletions(facts: Iterable[AnyFact]) -> dict[str, Deletion]:
-    return {
-        each.run: Deletion(by=fact.by, at=fact.at, reason=fact.reason, length=each.length, head=each.head)
-        for fact in facts
-        if isinstance(fact, RunsDeleted)
-        for each in fact.runs
-    }
 
 
 def _spoken_count(deleted: int) -> str:
@@ -157,7 +130,7 @@ def _verdict_on_gone(run_id: str, kept: list[Head], deletion: Deletion | None) -
     return Verdict(run_id=run_id, verdict="deleted", message=by_whom, deleted=deletion)
 
 
-async def _verdict(store: DeskStore, run_id: str, kept: list[Head], told: _Told) -> Verdict:
+async def _verdict(store: DeskStore, run_id: str, kept: list[Head], told: Operators) -> Verdict:
     try:
         while True:
             stored = await store.load(run_id)
@@ -175,7 +148,7 @@ async def _verdict(store: DeskStore, run_id: str, kept: list[Head], told: _Told)
         return Verdict(run_id=run_id, verdict="unreadable", message=str(error))
 
 
-def _verdict_on_listed(log: Log, kept: list[Head], told: _Told) -> tuple[Verdict, RunErased | None]:
+def _verdict_on_listed(log: Log, kept: list[Head], told: Operators) -> tuple[Verdict, RunErased | None]:
     """The verdict on a log that is there, and who erased it, if somebody did."""
     run_id = log.run_id
     deletion, erasure = told.deletions.get(run_id), told.erasures.get(run_id)
@@ -211,7 +184,7 @@ async def _cache_fits(store: DeskStore, log: Log) -> bool:
 
 def _with_erasure(verdict: Verdict, log: Log, erasure: RunErased | None) -> Verdict:
     """A whole log that was erased says by whom; one that was erased by nobody, or is back, is not whole."""
-    is_erased = any(isinstance(fact, Erased) for record in read_lines(log.lines) for fact in record.facts)
+    is_erased = story_of(read_lines(log.lines)).is_erased
     if erasure is None:
         if not is_erased:
             return verdict

@@ -5,28 +5,16 @@ Not compared is what no log tells: who drives a run, since when it has news, how
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from placet.core.index import RequestRow, rebuilt, run_status
 from placet.core.log import Log, read_lines
+from placet.core.operators import Operators
 from placet.core.state import RunFold
 from placet.facts.errors import PlacetError
-from placet.facts.events import (
-    AnyFact,
-    FourEyesSet,
-    GrantMade,
-    GrantRevoked,
-    HoldLifted,
-    HoldPlaced,
-    Pattern,
-    Record,
-    RunErased,
-    StandingGrantMade,
-    TokenChanged,
-    UserChanged,
-)
+from placet.facts.events import GrantMade, HoldKind, HoldPlaced, Pattern, Record, RunErased, TokenChanged, UserChanged
 from placet.ports import DeskStore, Hold, IndexedRun
 from placet.stores.erasing import is_blank
 from placet.stores.rows import read_grant, read_request
@@ -115,35 +103,29 @@ def _row(columns: Mapping[str, object]) -> RequestRow | None:
 # -- beside the operators' log ----------------------------------------------------------------------------------------
 
 
-async def operators_problem(store: DeskStore, facts: Sequence[AnyFact]) -> str | None:
-    """What stands beside the operators' log, which says these facts, and is not told there; None where they agree."""
+async def operators_problem(store: DeskStore, said: Operators) -> str | None:
+    """What stands beside the operators' log, which says this, and is not told there; None where they agree."""
     beside = await store.indexed_operators()
     if beside.strays:
         return f"lines or requests of {beside.strays[0]} are there, and no list shows that run"
     return (
-        next(_of_grants(beside.grants, facts), None)
-        or next(_of_holds(await store.holds(), facts), None)
-        or next(_of_users(await _records(store, "user"), facts), None)
-        or next(_of_tokens(await _records(store, "token"), facts), None)
-        or _of_four_eyes(await store.four_eyes(), facts)
+        next(_of_grants(beside.grants, said), None)
+        or next(_of_holds(await store.holds(), said.holds), None)
+        or next(_of_users(await _records(store, "user"), said.users), None)
+        or next(_of_tokens(await _records(store, "token"), said.tokens), None)
+        or _of_four_eyes(await store.four_eyes(), said.four_eyes)
     )
 
 
-def _of_grants(indexed: Sequence[Mapping[str, object]], facts: Iterable[AnyFact]) -> Iterator[str]:
-    made: dict[str, GrantMade] = {}
-    revoked: set[str] = set()
-    for fact in facts:
-        if isinstance(fact, StandingGrantMade):
-            made[fact.grant.id] = fact.grant
-        elif isinstance(fact, GrantRevoked):
-            revoked.add(fact.id)
+def _of_grants(indexed: Sequence[Mapping[str, object]], said: Operators) -> Iterator[str]:
+    made = dict(said.grants)
     for columns in indexed:
         grant = made.pop(str(columns["id"]), None)
         if grant is None:
             yield f"the operators' log knows nothing of grant {columns['id']}"
         elif _grant(columns) != grant or not _is_same(columns["agent"], grant.agent):
             yield f"grant {grant.id} is not what the operators' log says"
-        elif columns["revoked"] != (grant.id in revoked):
+        elif columns["revoked"] != (grant.id in said.revoked):
             yield f"the operators' log says otherwise about whether grant {grant.id} was revoked"
     if made:
         yield f"grant {min(made)} is gone, and the operators' log tells of it"
@@ -156,13 +138,8 @@ def _grant(columns: Mapping[str, object]) -> GrantMade | None:
         return None
 
 
-def _of_holds(holds: Sequence[Hold], facts: Iterable[AnyFact]) -> Iterator[str]:
-    placed: dict[tuple[str, str], HoldPlaced] = {}
-    for fact in facts:
-        if isinstance(fact, HoldPlaced):
-            placed[fact.kind, fact.name] = fact
-        elif isinstance(fact, HoldLifted):
-            placed.pop((fact.kind, fact.name), None)
+def _of_holds(holds: Sequence[Hold], said: Mapping[tuple[HoldKind, str], HoldPlaced]) -> Iterator[str]:
+    placed = dict(said)
     for hold in holds:
         if placed.pop((hold.kind, hold.name), None) != HoldPlaced(hold.kind, hold.name, hold.by, hold.at, hold.reason):
             yield f"the hold on {hold.kind} {hold.name} is not what the operators' log says"
@@ -202,8 +179,7 @@ async def _records(store: DeskStore, kind: str) -> dict[str, _Person | None]:
     return found
 
 
-def _of_users(users: Mapping[str, _Person | None], facts: Iterable[AnyFact]) -> Iterator[str]:
-    said = {fact.name: fact for fact in facts if isinstance(fact, UserChanged)}
+def _of_users(users: Mapping[str, _Person | None], said: Mapping[str, UserChanged]) -> Iterator[str]:
     for name, user in users.items():
         fact = said.get(name)
         if fact is None or fact.change == "removed":
@@ -215,8 +191,7 @@ def _of_users(users: Mapping[str, _Person | None], facts: Iterable[AnyFact]) -> 
             yield f"user {name} is gone, and the operators' log tells of no removal"
 
 
-def _of_tokens(tokens: Mapping[str, _Person | None], facts: Iterable[AnyFact]) -> Iterator[str]:
-    said = {fact.id: fact for fact in facts if isinstance(fact, TokenChanged)}
+def _of_tokens(tokens: Mapping[str, _Person | None], said: Mapping[str, TokenChanged]) -> Iterator[str]:
     for token_id, token in tokens.items():
         fact = said.get(token_id)
         if fact is None or fact.change == "revoked":
@@ -225,9 +200,5 @@ def _of_tokens(tokens: Mapping[str, _Person | None], facts: Iterable[AnyFact]) -
             yield f"token {token_id} may do something else than the operators' log says"
 
 
-def _of_four_eyes(patterns: Sequence[Pattern], facts: Iterable[AnyFact]) -> str | None:
-    said: list[Pattern] = []
-    for fact in facts:
-        if isinstance(fact, FourEyesSet):
-            said = fact.patterns
+def _of_four_eyes(patterns: Sequence[Pattern], said: Sequence[Pattern]) -> str | None:
     return None if list(patterns) == said else "the rule of four eyes is not what the operators' log says"
