@@ -39,6 +39,7 @@ from placet.facts.events import DecisionMade, Delivery, GrantMade, InputAdded, R
 from placet.facts.ids import call_id, mint, path_of, request_id
 from placet.facts.items import ToolApprovalItem
 from placet.facts.raw_items import RawItem
+from placet.states.sdk_states import foreign, move_in
 from placet.states.seal import Keys
 from placet.states.state_codec import (
     StateDocument,
@@ -268,6 +269,8 @@ class RunState(Generic[T]):
         key: Keys = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> RunState[T]:
+        if key is None and (found := foreign(data)) is not None:
+            return cls._moved_in(agent, found, context_override, context_deserializer, clock)
         document = load_json(data, key)
         return cls._restored(agent, document, context_override, context_deserializer, strict_context, clock)
 
@@ -284,8 +287,41 @@ class RunState(Generic[T]):
         clock: Clock = SYSTEM_CLOCK,
     ) -> RunState[T]:
         """Load a state for today's agent. What cannot be loaded is refused by name, before anything runs."""
+        if key is None and (found := foreign(data)) is not None:
+            return cls._moved_in(agent, found, context_override, context_deserializer, clock)
         document = load_text(data, key)
         return cls._restored(agent, document, context_override, context_deserializer, strict_context, clock)
+
+    @classmethod
+    def _moved_in(
+        cls,
+        agent: Agent[T],
+        data: Mapping[str, Any],
+        context_override: T | RunContextWrapper[T] | None,
+        deserializer: ContextDeserializer | None,
+        clock: Clock,
+    ) -> RunState[T]:
+        """A state that the OpenAI Agents SDK wrote, as one of a run with a log of its own."""
+        check_agent(agent)
+        moved = move_in(agent, data, new_log(), clock.now())
+        graph = AgentGraph(agent)
+        check_declarations(graph, moved.run)
+        context: Any = moved.context
+        if context_override is not None:
+            given = context_override
+            context = given.context if isinstance(given, RunContextWrapper) else given
+        elif deserializer is not None and context is not None:
+            context = deserializer(context)
+        state: RunState[T] = cls.of_run(graph, moved.log, moved.run, context, clock)
+        for each in moved.decided:
+            item = next(one for one in state.get_interruptions() if one.id == call_id(moved.log.run_id, each.call))
+            if each.is_approved:
+                state.approve(item, always_approve=each.is_standing)
+            else:
+                state.reject(item, always_reject=each.is_standing, rejection_message=each.message)
+        if moved.added:
+            state.add_input(moved.added)
+        return state
 
     def _document(self, serializer: ContextSerializer | None, strict: bool) -> StateDocument:
         wrapper = self._context
