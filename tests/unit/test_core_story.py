@@ -121,6 +121,23 @@ def test_a_reader_of_what_goes_on_now_keeps_only_the_open_turn() -> None:
     assert (list(story.calls), list(story.runs), len(story.root.turns)) == (["9.0"], [""], 1)
 
 
+def test_with_a_call_what_was_asked_in_the_run_nested_in_it_is_over() -> None:
+    inside = [e.RunStarted("Teller", "Do it.", 10), answer(function_call("book", {}, call_id="d"))]
+    held = e.CallHeld("1.0/1.0", "digest", "function:book", "print")
+    story = Story()
+    log = records(e.CallsStarted(["1.0"]), *(e.InChild("1.0", fact) for fact in (*inside, held)))
+    for _ in story.read(log):
+        pass
+    book = story.call("1.0/1.0")
+    request = book.request
+
+    story.take(9.0, e.CallEnded("1.0", "cancelled", ""))
+
+    assert request is not None
+    assert story.over == [(book, request)]
+    assert (book.waits, list(story.open_requests())) == (False, [])
+
+
 def test_what_was_asked_before_a_fork_was_asked_in_the_run_that_it_came_from() -> None:
     (call,) = story_of(records(HELD, e.RunForked("run_a"), e.RunForked("run_b"))).calls()
 

@@ -166,8 +166,10 @@ class CallStory:
         """Whether a person is asked something about it."""
         return self.request is not None and self.request.decision is None
 
-    def take(self, step: AnyStep) -> None:
+    def take(self, step: AnyStep) -> RequestStory | None:
+        """Returns the request that is over with this step, if one is."""
         self.steps.append(step)
+        before = self.request
         match step:
             case Validated():
                 self.arguments = encode(step.values).decode()
@@ -184,6 +186,7 @@ class CallStory:
                 self.outcome, self.output, self.ended_at, self.request = step.outcome, step.output, step.at, None
             case never:
                 assert_never(never)
+        return before if before is not self.request else None
 
     def _decide(self, decision: e.DecisionMade) -> None:
         self.decisions.append(decision)
@@ -340,6 +343,10 @@ class Story:
         self.root = RunStory()
         self.runs: dict[str, RunStory] = {ROOT: self.root}
         self.calls: dict[str, CallStory] = {}
+        self.over: list[tuple[CallStory, RequestStory]] = []
+        """The requests that are over with the last fact: acted upon, ended, or asked anew."""
+        self._asked: dict[str, CallStory] = {}
+        """The calls that have an open request."""
         self._only_open = only_open
 
     def read(self, records: Iterable[e.Record]) -> Iterator[AnyStep | Note]:
@@ -367,10 +374,14 @@ class Story:
             found = self.calls[local] = CallStory(local)
         return found
 
+    def open_requests(self) -> Iterator[tuple[CallStory, RequestStory]]:
+        return ((call, call.request) for call in self._asked.values() if call.request is not None)
+
     def take(self, at: float, fact: e.AnyFact, line: int = 0) -> list[AnyStep] | list[Note]:
         """Read the next fact. Returns what happened by it to calls, or to the run as a whole."""
         path, plain = bare(fact)
         run = self.run(path)
+        self.over = []
         run.latest = max(run.latest, at)
         self.root.latest = max(self.root.latest, at)
         if isinstance(plain, _OfCalls):
@@ -388,8 +399,25 @@ class Story:
         return notes
 
     def _take(self, step: AnyStep) -> AnyStep:
-        self.call(step.call).take(step)
+        call = self.call(step.call)
+        if isinstance(step, Ended):
+            self._close_inside(call)
+        request = call.take(step)
+        if request is not None:
+            self.over.append((call, request))
+        if call.request is not None:
+            self._asked[call.id] = call
+        else:
+            self._asked.pop(call.id, None)
         return step
+
+    def _close_inside(self, call: CallStory) -> None:
+        """With a call all runs nested in it are over, and what was asked in them."""
+        for each, request in list(self.open_requests()):
+            if each.id.startswith(f"{call.id}/"):
+                self.over.append((each, request))
+                del self._asked[each.id]
+                each.request = None
 
     def _step(self, at: float, line: int, fact: _OfCall) -> AnyStep:
         call = self.call(fact.call)
@@ -451,8 +479,10 @@ class Story:
     def _forget(self, run: RunStory) -> None:
         """Leave out the turns before, and the runs nested in them."""
         run.turns.clear()
+        run.notes.clear()
         inside = f"{run.path}/" if run.path else ""
         self.calls = {local: call for local, call in self.calls.items() if not local.startswith(inside)}
+        self._asked = {local: call for local, call in self._asked.items() if local in self.calls}
         self.runs = {path: each for path, each in self.runs.items() if not path.startswith(inside) or each is run}
 
     def _follow(self, run: RunStory, fact: _Noted) -> None:
@@ -467,8 +497,8 @@ class Story:
             run.requested_in = run.requested_in or origin
         for call in self.calls.values():
             call.started_in = call.started_in or origin
-            if call.request is not None:
-                call.request.asked_in = call.request.asked_in or origin
+        for _, request in self.open_requests():
+            request.asked_in = request.asked_in or origin
 
 
 def _steps(at: float, line: int, fact: _OfCalls) -> Iterator[Moved]:

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from placet.core.story import CallStory, RequestStory, RunStory, Story
 from placet.facts import events as e
 from placet.facts.codec import canonical
 from placet.facts.errors import PlacetError
-from placet.facts.ids import ROOT, call_id
+from placet.facts.ids import call_id, request_id
 from placet.tracing.content import as_text
-from placet.tracing.memory import Call, Memory, Question, Run
 
 Attribute: TypeAlias = str | bool | int | float
 Attributes: TypeAlias = dict[str, Attribute]
@@ -59,61 +59,65 @@ def of_usage(usage: e.Usage) -> Attributes:
     return found
 
 
-def of_handoff(run: Run) -> Attributes:
-    return {"placet.handoff.from": agent_name(run.came_from), "placet.handoff.to": agent_name(run.agent)}
+def of_handoff(run: RunStory) -> Attributes:
+    return {"placet.handoff.from": agent_name(run.came_from), "placet.handoff.to": agent_name(run.at_work)}
 
 
 class Words:
     """What spans of one run say, by the settings."""
 
-    def __init__(self, settings: Settings, memory: Memory) -> None:
+    def __init__(self, settings: Settings, run_id: str, story: Story) -> None:
         self._settings = settings
-        self._memory = memory
+        self._run_id = run_id
+        self._story = story
 
-    def of_agent(self, run: Run, operation: str) -> Attributes:
+    def request_id(self, call: CallStory, request: RequestStory) -> str:
+        return request_id(request.asked_in or self._run_id, call.id, request.asked.number)
+
+    def of_agent(self, run: RunStory, operation: str) -> Attributes:
         found: Attributes = {"gen_ai.operation.name": operation}
-        if run.agent:
-            found |= {"gen_ai.agent.name": agent_name(run.agent), "gen_ai.agent.id": run.agent}
-        conversation = run.conversation or self._memory.run(ROOT).conversation
+        if run.at_work:
+            found |= {"gen_ai.agent.name": agent_name(run.at_work), "gen_ai.agent.id": run.at_work}
+        conversation = run.conversation or self._story.root.conversation
         if conversation is not None:
             found["gen_ai.conversation.id"] = conversation
         return found
 
-    def of_call(self, call: Call) -> Attributes:
-        found: Attributes = {"gen_ai.tool.name": call.name, "placet.call.id": call_id(self._memory.run_id, call.id)}
+    def of_call(self, call: CallStory) -> Attributes:
+        found: Attributes = {"gen_ai.tool.name": call.name, "placet.call.id": call_id(self._run_id, call.id)}
         if call.label:
             found["gen_ai.tool.call.id"] = call.label
         return found
 
-    def of_body(self, call: Call, *, is_continued: bool) -> Attributes:
+    def of_body(self, call: CallStory, *, is_continued: bool) -> Attributes:
         found = self.of_call(call)
         found |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.type": "function"}
         found |= {"placet.call.attempt": max(1, call.attempts), "placet.call.is_continued": is_continued}
-        if call.decision is not None:
-            found["placet.decision.verdict"] = call.decision.verdict
+        if call.ran_under is not None:
+            found["placet.decision.verdict"] = call.ran_under.verdict
         if self._settings.capture_content:
-            edited = call.decision.arguments if call.decision is not None else None
+            edited = call.ran_under.arguments if call.ran_under is not None else None
             found["gen_ai.tool.call.arguments"] = call.arguments if edited is None else canonical(edited).decode()
         return found
 
-    def of_question(self, call: Call, question: Question) -> Attributes:
+    def of_question(self, call: CallStory, request: RequestStory) -> Attributes:
         found = self.of_call(call)
-        found["placet.request.id"] = self._memory.request_id(call, question)
-        found["placet.request.kind"] = question.kind
-        if question.expires_at is not None:
-            found["placet.request.expires_at"] = question.expires_at
+        found["placet.request.id"] = self.request_id(call, request)
+        found["placet.request.kind"] = request.asked.kind
+        if request.asked.expires_at is not None:
+            found["placet.request.expires_at"] = request.asked.expires_at
         if self._settings.capture_content:
             found["gen_ai.tool.call.arguments"] = call.arguments
-            if question.why is not None:
-                found["placet.request.why"] = question.why
+            if request.asked.why is not None:
+                found["placet.request.why"] = request.asked.why
         return found
 
-    def of_wait(self, call: Call, question: Question, end: float, ended_by: e.PlainFact) -> Attributes:
+    def of_wait(self, call: CallStory, request: RequestStory, end: float, ended_by: e.PlainFact) -> Attributes:
         """A question with its answer, or with what ended it otherwise."""
-        found = self.of_question(call, question)
-        found["placet.request.status"] = _status(question.decision, ended_by)
-        found["placet.request.waited_seconds"] = round(end - question.asked_at, 3)
-        return found if question.decision is None else found | self._of_decision(question.decision)
+        found = self.of_question(call, request)
+        found["placet.request.status"] = _status(request.decision, ended_by)
+        found["placet.request.waited_seconds"] = round(end - request.asked.at, 3)
+        return found if request.decision is None else found | self._of_decision(request.decision)
 
     def _of_decision(self, decision: e.DecisionMade) -> Attributes:
         found: Attributes = {"placet.decision.verdict": decision.verdict, **self.of_person(decision.by)}
@@ -147,7 +151,7 @@ class Words:
         found: Attributes = {"placet.guardrail.name": result.name, "placet.guardrail.kind": fact.kind}
         found["placet.guardrail.tripped"] = result.tripped
         if fact.call is not None:
-            found["placet.call.id"] = call_id(self._memory.run_id, fact.call)
+            found["placet.call.id"] = call_id(self._run_id, fact.call)
         return found
 
 

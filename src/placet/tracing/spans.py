@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from contextvars import Token
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from opentelemetry import context as otel
 from opentelemetry.trace import (
@@ -35,12 +35,12 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
+from placet.core.story import CallStory, RequestStory, Revoked, RunStory, Story, bare
 from placet.facts import events as e
 from placet.facts.ids import ROOT, path_of
 from placet.tracing import content
 from placet.tracing.attributes import Attributes, Settings, Words, agent_name, kind_of, of_handoff, of_usage
 from placet.tracing.identity import DerivedIds, context_of
-from placet.tracing.memory import Call, Memory, Question, Run, bare
 
 logger = logging.getLogger("placet.tracing")
 
@@ -82,11 +82,11 @@ class DriveTrace:
         self._settings = settings
         self.run_id = run_id
         self._caller = otel.get_current()
-        self._memory = Memory(run_id)
+        self._story = Story(only_open=True)
         for at, facts in before:
             for fact in facts:
-                self._memory.learn(at, fact)
-        self._words = Words(settings, self._memory)
+                self._story.take(at, fact)
+        self._words = Words(settings, run_id, self._story)
         self._links_can_be_made = ids is not None and not settings.in_callers_trace
         """Whether this drive knows under which ids an earlier one told its spans."""
         self._position = len(before)
@@ -136,11 +136,12 @@ class DriveTrace:
 
     def _tell(self, at: float, fact: e.AnyFact) -> None:
         path, plain = bare(fact)
-        for call, question in self._memory.learn(at, fact):
-            self._tell_of_question(at, call, question, plain)
+        self._story.take(at, fact)
+        for call, request in self._story.over:
+            self._tell_of_question(at, call, request, plain)
         tell = TELLERS.get(type(plain))
         if tell is not None:
-            tell(self, at, self._memory.run(path), plain)
+            tell(self, at, self._story.run(path), plain)
         elif ROOT not in self._open:
             self._run(ROOT)
 
@@ -180,15 +181,12 @@ class DriveTrace:
         """Where the run stood when it was left: at its open questions, or else at its last request to the model."""
         if not self._links_can_be_made:
             return []
-        memory = self._memory
-        found = [
-            Link(
-                context_of(question.asked_in or self.run_id, "ask", memory.request_id(call, question)),
-                {"placet.link": "paused_at", "placet.request.id": memory.request_id(call, question)},
-            )
-            for call, question in memory.open_questions()
-        ]
-        root = memory.run(ROOT)
+        found = []
+        for call, request in self._story.open_requests():
+            request_id = self._words.request_id(call, request)
+            asked = context_of(request.asked_in or self.run_id, "ask", request_id)
+            found.append(Link(asked, {"placet.link": "paused_at", "placet.request.id": request_id}))
+        root = self._story.root
         if not found and root.requests:
             earlier = context_of(root.requested_in or self.run_id, "chat", ROOT, str(root.requests))
             found.append(Link(earlier, {"placet.link": "continues"}))
@@ -198,10 +196,10 @@ class DriveTrace:
         """The span of a run in this drive, begun when the first thing happens in it."""
         found = self._open.get(path)
         if found is None:
-            run = self._memory.run(path)
+            run = self._story.run(path)
             attributes = self._words.of_agent(run, "invoke_agent")
             attributes["placet.run.id"] = self.run_id
-            name = f"invoke_agent {agent_name(run.agent)}".rstrip()
+            name = f"invoke_agent {agent_name(run.at_work)}".rstrip()
             if path:
                 attributes["placet.run.path"] = path
                 span = self._start(name, self._body(path), self._at, attributes)
@@ -251,17 +249,17 @@ class DriveTrace:
     def _waits_in(self, path: str) -> bool:
         """Whether a person is asked something in this run or in a run nested in it."""
         inside = f"{path}/" if path else ""
-        return any(c.id.startswith(inside) and q.decision is None for c, q in self._memory.open_questions())
+        return any(call.id.startswith(inside) and call.waits for call, _ in self._story.open_requests())
 
     def _event(self, path: str, name: str, at: float, attributes: Attributes) -> None:
         self._run(path).span.add_event(name, attributes, _nanoseconds(at))
 
-    def _run_started(self, _at: float, run: Run, fact: e.RunStarted) -> None:
+    def _run_started(self, _at: float, run: RunStory, fact: e.RunStarted) -> None:
         opened = self._run(run.path)
         if self._settings.capture_content:
             opened.span.set_attribute("gen_ai.input.messages", content.input_messages(fact.input))
 
-    def _run_ended(self, _at: float, run: Run, fact: e.RunEnded) -> None:
+    def _run_ended(self, _at: float, run: RunStory, fact: e.RunEnded) -> None:
         opened = self._run(run.path)
         opened.status = "ended"
         if self._settings.capture_content:
@@ -269,28 +267,28 @@ class DriveTrace:
         if run.path:
             self._end_run(run.path, None)
 
-    def _run_cancelled(self, _at: float, run: Run, _fact: e.RunCancelled) -> None:
+    def _run_cancelled(self, _at: float, run: RunStory, _fact: e.RunCancelled) -> None:
         self._run(run.path).status = "cancelled"
 
-    def _run_stopped(self, _at: float, run: Run, _fact: e.RunStopped) -> None:
+    def _run_stopped(self, _at: float, run: RunStory, _fact: e.RunStopped) -> None:
         self._run(run.path).status = "stopped"
 
-    def _cancel_asked(self, _at: float, run: Run, fact: e.CancelAsked) -> None:
+    def _cancel_asked(self, _at: float, run: RunStory, fact: e.CancelAsked) -> None:
         self._event(run.path, "placet.cancel_asked", fact.at, self._words.of_person(fact.by))
 
-    def _agent_changed(self, at: float, run: Run, _fact: e.AgentChanged) -> None:
+    def _agent_changed(self, at: float, run: RunStory, _fact: e.AgentChanged) -> None:
         self._event(run.path, "placet.handoff", at, of_handoff(run))
 
-    def _guardrails_judged(self, at: float, run: Run, fact: e.GuardrailsJudged) -> None:
+    def _guardrails_judged(self, at: float, run: RunStory, fact: e.GuardrailsJudged) -> None:
         for each in fact.results:
             self._event(run.path, "placet.guardrail", at, self._words.of_guardrail(fact, each))
 
-    def _grant_made(self, at: float, run: Run, fact: e.GrantMade) -> None:
+    def _grant_made(self, at: float, run: RunStory, fact: e.GrantMade) -> None:
         self._event(run.path, "placet.grant", at, self._words.of_grant(fact))
 
     # -- the model ---------------------------------------------------------------------------------------------------
 
-    def _request_sent(self, at: float, run: Run, _fact: e.RequestSent) -> None:
+    def _request_sent(self, at: float, run: RunStory, _fact: e.RequestSent) -> None:
         opened = self._run(run.path)
         if opened.chat is not None:  # of an attempt that nothing became of
             self._end(opened.chat, at)
@@ -302,7 +300,7 @@ class DriveTrace:
         name = "chat" if model is None else f"chat {model}"
         opened.chat = self._start(name, opened.span, at, attributes, place, kind=SpanKind.CLIENT)
 
-    def _response_received(self, at: float, run: Run, fact: e.ResponseReceived) -> None:
+    def _response_received(self, at: float, run: RunStory, fact: e.ResponseReceived) -> None:
         path = run.path
         while True:  # what a nested run used, the runs around it used too
             self._run(path).usage.add(fact.usage)
@@ -319,7 +317,7 @@ class DriveTrace:
             chat.set_attribute("gen_ai.output.messages", content.output_messages(fact.output))
         self._end(chat, at)
 
-    def _response_unusable(self, at: float, run: Run, fact: e.ResponseUnusable) -> None:
+    def _response_unusable(self, at: float, run: RunStory, fact: e.ResponseUnusable) -> None:
         chat = self._end_of_chat(run)
         if chat is not None:
             if fact.response_id is not None:
@@ -327,22 +325,22 @@ class DriveTrace:
             self._fail(chat, "unusable_response")
             self._end(chat, at)
 
-    def _request_failed(self, at: float, run: Run, fact: e.RequestRefused | e.RequestLost) -> None:
+    def _request_failed(self, at: float, run: RunStory, fact: e.RequestRefused | e.RequestLost) -> None:
         chat = self._end_of_chat(run)
         if chat is not None:
             chat.set_attribute("placet.delivery", "refused" if isinstance(fact, e.RequestRefused) else "unknown")
             self._fail(chat, fact.why)
             self._end(chat, at)
 
-    def _end_of_chat(self, run: Run) -> Span | None:
+    def _end_of_chat(self, run: RunStory) -> Span | None:
         opened = self._run(run.path)
         chat, opened.chat = opened.chat, None
         return chat
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
-    def _asked(self, at: float, run: Run, fact: e.CallHeld | e.CallInDoubt | e.InputAsked) -> None:
-        call = run.call(fact.call)
+    def _asked(self, at: float, run: RunStory, fact: e.CallHeld | e.CallInDoubt | e.InputAsked) -> None:
+        call = self._story.call(fact.call)
         body = self._bodies.pop(call.id, None)
         if body is not None:
             is_asking = isinstance(fact, e.InputAsked)  # it gave its place up, and nothing went wrong
@@ -350,49 +348,52 @@ class DriveTrace:
             if not is_asking:
                 self._fail(body, "in_doubt")
             self._end(body, at)
-        assert call.question is not None, "the memory has just learned of it"
-        request = self._memory.request_id(call, call.question)
-        is_input = call.question.kind == "elicitation"
+        assert call.request is not None, "the story has just taken it in"
+        is_input = call.request.asked.kind == "elicitation"
         span = self._start(
             f"request_input {call.name}" if is_input else f"request_approval {call.name}",
             self._run(run.path).span,
             at,
-            self._words.of_question(call, call.question),
-            place=("ask", request),
+            self._words.of_question(call, call.request),
+            place=("ask", self._words.request_id(call, call.request)),
         )
         self._end(span, at)
 
-    def _tell_of_question(self, at: float, call: Call, question: Question, ended_by: e.PlainFact) -> None:
+    def _tell_of_question(self, at: float, call: CallStory, request: RequestStory, ended_by: e.PlainFact) -> None:
         """The wait, whole: a drive ends with the question, so the one that acts on the answer tells of both."""
-        decision = question.decision
-        end = max(question.asked_at, at if decision is None else decision.at)
-        request = self._memory.request_id(call, question)
-        asked = Link(context_of(question.asked_in or self.run_id, "ask", request), {"placet.link": "request"})
+        decision = request.decision
+        end = max(request.asked.at, at if decision is None else decision.at)
+        request_id = self._words.request_id(call, request)
+        asked = Link(context_of(request.asked_in or self.run_id, "ask", request_id), {"placet.link": "request"})
         span = self._start(
-            f"input {call.name}" if question.kind == "elicitation" else f"approval {call.name}",
+            f"input {call.name}" if request.asked.kind == "elicitation" else f"approval {call.name}",
             self._run(path_of(call.id)).span,
-            question.asked_at,
-            self._words.of_wait(call, question, end, ended_by),
-            place=("approval", request),
+            request.asked.at,
+            self._words.of_wait(call, request, end, ended_by),
+            place=("approval", request_id),
             links=[asked] if self._links_can_be_made else (),
         )
-        for name, when, by in question.moments:
-            span.add_event(name, self._words.of_person(by), _nanoseconds(when))
+        for moment in request.moments:
+            by = moment.by if isinstance(moment, Revoked) else None
+            name = "placet.decision.revoked" if isinstance(moment, Revoked) else "placet.request.escalated"
+            span.add_event(name, self._words.of_person(by), _nanoseconds(moment.at))
         self._approvals[call.id] = span.get_span_context()
         self._end(span, end)
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    def _calls_started(self, at: float, run: Run, fact: e.CallsStarted) -> None:
+    def _calls_started(self, at: float, run: RunStory, fact: e.CallsStarted) -> None:
         for local in fact.calls:
-            call = run.call(local)
+            call = self._story.call(local)
             if call.is_handoff:
                 continue
             approval = self._approvals.pop(local, None)
             links = [] if approval is None else [Link(approval, {"placet.link": "approval"})]
             self._start_body(call, at, links, ("tool", local, str(call.attempts)))
 
-    def _start_body(self, call: Call, at: float | None, links: Sequence[Link], place: tuple[str, ...] = ()) -> Span:
+    def _start_body(
+        self, call: CallStory, at: float | None, links: Sequence[Link], place: tuple[str, ...] = ()
+    ) -> Span:
         attributes = self._words.of_body(call, is_continued=not place)
         parent = self._run(path_of(call.id)).span
         span = self._start(f"execute_tool {call.name}".rstrip(), parent, at, attributes, place, links)
@@ -404,18 +405,18 @@ class DriveTrace:
         found = self._bodies.get(local)
         if found is not None:
             return found
-        call = self._memory.call(local)
+        call = self._story.call(local)
         links = []
         if self._links_can_be_made:
             first = context_of(call.started_in or self.run_id, "tool", local, str(call.attempts))
             links.append(Link(first, {"placet.link": "continues"}))
         return self._start_body(call, self._at, links)
 
-    def _call_ended(self, at: float, run: Run, fact: e.CallEnded) -> None:
+    def _call_ended(self, at: float, run: RunStory, fact: e.CallEnded) -> None:
         nested = [path for path in self._open if path == fact.call or path.startswith(f"{fact.call}/")]
         for path in sorted(nested, key=len, reverse=True):
             self._end_run(path, None)
-        call, body = run.call(fact.call), self._bodies.pop(fact.call, None)
+        call, body = self._story.call(fact.call), self._bodies.pop(fact.call, None)
         raised = self._errors.pop(fact.call, None)
         if body is None:
             if fact.outcome in ("denied", "failed"):
@@ -462,7 +463,8 @@ class _Body(AbstractContextManager[None]):
             otel.detach(self._token)
 
 
-TELLERS: dict[type[e.Fact], Callable[[DriveTrace, float, Run, Any], None]] = {  # Any: each takes the fact of its key
+_Teller: TypeAlias = Callable[[DriveTrace, float, RunStory, Any], None]  # Any: each takes the fact of its key
+TELLERS: dict[type[e.Fact], _Teller] = {
     e.RunStarted: DriveTrace._run_started,
     e.RunEnded: DriveTrace._run_ended,
     e.RunCancelled: DriveTrace._run_cancelled,
