@@ -32,6 +32,8 @@ class ToolSpec(msgspec.Struct, frozen=True):
     description: str
     params_json_schema: Mapping[str, object]
     strict: bool = True
+    native: Mapping[str, object] | None = None
+    """How a provider that has this very tool is told of it, in its own words. Any other is told of a function."""
 
 
 class Declared(msgspec.Struct, frozen=True):

@@ -10,12 +10,16 @@ from placet.core.state import RunFold
 from placet.facts.codec import JsonObject
 from placet.facts.errors import ModelBehaviorError, UserError
 from placet.facts.events import OwnHistoryChosen
+from placet.facts.native_items import NATIVE
 
-_NAMED_ANEW = frozenset({"message", "reasoning", "function_call", "function_call_output"})
+_NAMED_ANEW = frozenset(
+    {"message", "reasoning", "function_call", "function_call_output", "shell_call", "apply_patch_call"}
+)
 """Items that are complete without the id that a server gave them."""
 _ANSWERS = {
     "function_call_output": ("call_id", "function_call", "call_id"),
     APPROVAL_RESPONSE: ("approval_request_id", APPROVAL_REQUEST, "id"),
+    **{native.output: (native.output_label, kind, "call_id") for kind, native in NATIVE.items()},
 }
 """Items that answer another: where they name it, which kind it is, and where its own name stands."""
 

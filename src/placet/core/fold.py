@@ -20,6 +20,7 @@ from placet.facts import events as e
 from placet.facts.codec import JsonObject, canonical
 from placet.facts.errors import IllegalTransition
 from placet.facts.ids import path_of
+from placet.facts.native_items import Ended, native_of
 
 
 def fold(facts: Iterable[e.AnyFact], into: RunFold | None = None) -> RunFold:
@@ -518,6 +519,9 @@ def output_item(call: Call, label: str) -> JsonObject:
         if call.outcome == "finished":
             return {**answer, "approve": True}
         return {**answer, "approve": False, "reason": call.output if isinstance(call.output, str) else ""}
+    native = native_of(call.item)
+    if native is not None:
+        return native.answer(Ended(call.item, label, call.outcome in ("finished", "answered"), call.output))
     return {"type": "function_call_output", "call_id": label, "output": call.output}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from placet.core.state import Call
 from placet.facts.codec import JsonObject
 from placet.facts.ids import local_call_id
+from placet.facts.native_items import native_of
 
 HOSTED_MCP = "hosted_mcp"
 """The kind of a tool that the model's provider calls itself, on an MCP server, once it may."""
@@ -18,17 +19,18 @@ def hosted_identity(server: str, name: str) -> str:
 
 
 APPROVAL_REQUEST, APPROVAL_RESPONSE = "mcp_approval_request", "mcp_approval_response"
-CALL_TYPES = frozenset({"function_call", APPROVAL_REQUEST})
-"""The item types that ask the runtime for an output: that of a function, or a yes or no to a hosted call."""
+NAMED_CALLS = frozenset({"function_call", APPROVAL_REQUEST})
+"""Calls that say the tool's name and its arguments: of a function, or a hosted call that wants a yes or no."""
 
 
-ASKS_FOR_MORE = frozenset({"apply_patch_call", "computer_call", "custom_tool_call", "local_shell_call", "shell_call"})
+ASKS_FOR_MORE = frozenset({"computer_call", "custom_tool_call", "local_shell_call"})
 """Calls that a provider wants answered by the program that asked it. Without an answer it takes no further request."""
 
 
 def is_call(item: JsonObject) -> bool:
+    """Whether the item asks the runtime for an output."""
     kind = item.get("type")
-    return isinstance(kind, str) and kind in CALL_TYPES
+    return isinstance(kind, str) and (kind in NAMED_CALLS or native_of(item) is not None)
 
 
 def problem_with(output: Sequence[JsonObject]) -> str | None:
@@ -39,7 +41,7 @@ def problem_with(output: Sequence[JsonObject]) -> str | None:
         kind = item.get("type")
         if not isinstance(kind, str):
             return "an item has no type"
-        problem = _problem_with_call(item) if kind in CALL_TYPES else None
+        problem = _problem_with_call(item) if is_call(item) else None
         if problem is not None:
             return problem
         if kind in ASKS_FOR_MORE:
@@ -48,6 +50,9 @@ def problem_with(output: Sequence[JsonObject]) -> str | None:
 
 
 def _problem_with_call(item: JsonObject) -> str | None:
+    native = native_of(item)
+    if native is not None:
+        return f"a '{item['type']}' does not say what to do" if native.arguments(item) is None else None
     name, arguments = item.get("name"), item.get("arguments", "")
     if not isinstance(name, str) or not name:
         return "a call names no tool"

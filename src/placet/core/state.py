@@ -14,6 +14,7 @@ from placet.core.table import WAITING, Status
 from placet.facts.codec import Json, JsonObject, canonical, parse_arguments
 from placet.facts.events import CancelAsked, DecisionMade, Delivery, GuardrailRecord, Outcome, Usage
 from placet.facts.ids import ROOT, session_key
+from placet.facts.native_items import asked_in, native_of
 
 Request: TypeAlias = Literal["none", "sent", "lost"]
 """The last request to the model: answered (or never made), on its way, or sent without anybody knowing whether it was
@@ -53,16 +54,14 @@ class Call:
     def __init__(self, call_id: str, item: JsonObject, sent_label: str) -> None:
         self.id = call_id
         self.item = item
-        self.name = str(item.get("name") or "")
+        self.name, self.arguments = asked_in(item)
+        """The tool, and the arguments as the model wrote them. What counts is `effective`."""
         self.label = str(item.get("call_id") or "")
         """What the provider called it: may be missing, may be repeated."""
         self.sent_label = sent_label
         """What it is called in history that we send: unique."""
         self.server: str | None = None
         """The MCP server on which the provider calls the tool itself, once it may; None for a function of ours."""
-        arguments = item.get("arguments")
-        self.arguments = arguments if isinstance(arguments, str) else ""
-        """As the model wrote them. What counts is `effective`."""
         self.values: JsonObject | None = None
         """What validation made of them, where it changed something."""
         self.status = Status.PROPOSED
@@ -89,6 +88,12 @@ class Call:
         """The run in which it was first started, where that is one that this run was forked from."""
         self.outcome: Outcome | None = None
         self.output: Json = None
+
+    @property
+    def native_kind(self) -> str | None:
+        """The kind of tool that alone may run it, where the provider wrote the call as an item of its own kind."""
+        native = native_of(self.item)
+        return None if native is None else native.tool
 
     @property
     def effective(self) -> JsonObject | None:

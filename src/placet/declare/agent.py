@@ -28,6 +28,7 @@ from placet.declare.tool import (
     default_tool_error_function,
     escaped,
     fingerprint_of,
+    if_of_kind,
 )
 from placet.declare.tool_schema import strict_schema
 from placet.declare.tool_values import InvalidArguments, Validated, WholeType
@@ -335,7 +336,7 @@ class Agent(Generic[T]):
     def tool_of(self, call: Call) -> Tool | None:
         """The tool that a call means: one of our own, or one of an MCP server that the provider talks to."""
         if call.server is None:
-            return self.tool_named(call.name)
+            return if_of_kind(self.tool_named(call.name), call.native_kind)
         servers = (tool for tool in self.tools if isinstance(tool, HostedMCPTool) and tool.server_label == call.server)
         found = next(servers, None)
         return found.callable_named(call.name) if found is not None else None

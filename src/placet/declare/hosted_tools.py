@@ -19,6 +19,17 @@ _ASKS_OUR_PROGRAM = frozenset(
     {"apply_patch", "computer", "computer_use_preview", "custom", "function", "local_shell", "namespace", "shell"}
 )
 """Kinds of tools whose calls the provider wants answered by the program that asked it."""
+_INSTEAD = {
+    "shell": "declare placet.tools.ShellTool(executor, native=True)",
+    "apply_patch": "declare placet.tools.ApplyPatchTool(editor, native=True)",
+}
+
+
+def _is_elsewhere(config: object) -> bool:
+    """Whether the commands of a shell run in a container of the provider's."""
+    environment = config.get("environment") if isinstance(config, Mapping) else None
+    kind = environment.get("type") if isinstance(environment, Mapping) else None
+    return kind in ("container_auto", "container_reference")
 
 
 @dataclass(eq=False)
@@ -35,11 +46,9 @@ class HostedTool:
         kind = config.get("type") if isinstance(config, Mapping) else None
         if not isinstance(kind, str) or not kind:
             raise UserError(f"A hosted tool is declared by a mapping with a 'type', not by {config!r}.")
-        if kind in _ASKS_OUR_PROGRAM:
-            raise UserError(
-                f"The provider does not run tools of the type '{kind}' itself: make a function of it with "
-                "@function_tool."
-            )
+        if kind in _ASKS_OUR_PROGRAM and not (kind == "shell" and _is_elsewhere(config)):
+            instead = _INSTEAD.get(kind, "make a function of it with @function_tool")
+            raise UserError(f"The provider does not run tools of the type '{kind}' itself: {instead}.")
 
     @property
     def name(self) -> str:

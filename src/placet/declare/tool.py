@@ -176,6 +176,11 @@ class FunctionTool:
         )
 
     @property
+    def native_declaration(self) -> JsonObject | None:
+        """How a provider that has this very kind of tool is told of it; None: it is told of a function."""
+        return None
+
+    @property
     def identity(self) -> str:
         return f"{self.kind}:{self.name}"
 
@@ -189,6 +194,11 @@ class FunctionTool:
     def first_fingerprint(self) -> str:
         """The same as digests of the first version have it."""
         return fingerprint_of(self.params_json_schema, self.version)
+
+
+def if_of_kind(tool: FunctionTool | None, kind: str | None) -> FunctionTool | None:
+    """The tool, unless a call asks for another kind of tool: commands for a shell are no arguments of a function."""
+    return tool if tool is None or kind is None or tool.kind == kind else None
 
 
 def check_rule(tool: str, rule: object, form: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from placet.facts.codec import JsonObject, plain_item
 from placet.facts.events import Usage
+from placet.facts.native_items import NATIVE, asked_in
 from placet.facts.raw_items import RawItem
 
 
@@ -30,6 +31,13 @@ def field_of(raw_item: object, name: str) -> Any:  # Any: whatever the provider 
 def _text_field(raw_item: object, name: str) -> str | None:
     found = field_of(raw_item, name)
     return found if isinstance(found, str) else None
+
+
+def _asked_in(raw_item: object) -> tuple[str | None, str | None]:
+    """The tool and the arguments of a call that its provider wrote as an item of its own kind."""
+    if _text_field(raw_item, "type") not in NATIVE:
+        return None, None
+    return asked_in(plain_item(raw_item))
 
 
 def _hosted_name(raw_item: object) -> str | None:
@@ -214,7 +222,7 @@ class ToolApprovalItem(Item):
 
     def __post_init__(self) -> None:
         if self.tool_name is None:
-            self.tool_name = _text_field(self.raw_item, "name")
+            self.tool_name = _text_field(self.raw_item, "name") or _asked_in(self.raw_item)[0]
         if self.tool_namespace is None:
             self.tool_namespace = _text_field(self.raw_item, "namespace")
 
@@ -231,7 +239,8 @@ class ToolApprovalItem(Item):
     @property
     def arguments(self) -> str | None:
         """The arguments that would run: a JSON text. As the model wrote them, where validation left them alone."""
-        return _text_field(self.raw_item, "arguments")
+        found = _text_field(self.raw_item, "arguments")
+        return found if found is not None else _asked_in(self.raw_item)[1]
 
     @property
     def call_id(self) -> str | None:
@@ -274,6 +283,8 @@ _BY_KIND: dict[str, type[RunItem]] = {
     "tool_search_call": ToolSearchCallItem,
     "tool_search_output": ToolSearchOutputItem,
     **dict.fromkeys(_HOSTED_CALLS, ToolCallItem),
+    **dict.fromkeys(NATIVE, ToolCallItem),
+    **{native.output: ToolCallOutputItem for native in NATIVE.values()},
 }
 
 

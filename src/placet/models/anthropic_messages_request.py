@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from placet.facts.codec import Json, JsonObject, canonical, encode
 from placet.facts.errors import UserError
+from placet.facts.native_items import as_function_item
 from placet.models.provider_data import provider_data_of
 
 API = "anthropic"
@@ -77,7 +78,8 @@ class _Writer:
         self._labels: dict[str, str] = {}
         self._taken_labels: set[str] = set()
 
-    def add(self, item: JsonObject) -> None:
+    def add(self, given: JsonObject) -> None:
+        item = as_function_item(given)
         kind = item.get("type", "message")
         match kind:
             case "message":

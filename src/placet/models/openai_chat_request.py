@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from placet.facts.codec import Json, JsonObject, encode
 from placet.facts.errors import UserError
 from placet.facts.items import text_of
+from placet.facts.native_items import as_function_item
 from placet.models.provider_data import provider_data_of
 
 API = "openai-chat"
@@ -71,7 +72,8 @@ class _Writer:
         self._pictures: list[JsonObject] = []
         """Parts of outputs that a tool message cannot hold: they follow the outputs in a message of the user."""
 
-    def add(self, item: JsonObject) -> None:
+    def add(self, given: JsonObject) -> None:
+        item = as_function_item(given)
         match item.get("type", "message"):
             case "message" if item.get("role") == "assistant":
                 self._say(item)

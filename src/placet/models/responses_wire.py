@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from placet.facts.codec import JsonObject
@@ -19,7 +20,9 @@ _CHOICES = frozenset({"auto", "required", "none"})
 _HOSTED_CHOICES = frozenset(
     {"code_interpreter", "file_search", "image_generation", "web_search", "web_search_preview", "computer_use_preview"}
 )
-_NAMED_ANEW = frozenset({"message", "reasoning", "function_call", "function_call_output"})
+_NAMED_ANEW = frozenset(
+    {"message", "reasoning", "function_call", "function_call_output", "shell_call", "apply_patch_call"}
+)
 """Items that the API takes without their id: what the server did not store cannot be named by one."""
 _COMMON = frozenset({"message", "function_call", "function_call_output"})
 """What every API makes, and every other can read."""
@@ -41,8 +44,8 @@ def create_arguments(model: str, request: ModelRequest) -> dict[str, Any]:  # An
         "model": model,
         "input": input_items(request.input, stored=settings.store is not False),
         "instructions": request.system_instructions,
-        "tools": [*map(_function, request.tools), *map(dict, request.hosted_tools)] or None,
-        "tool_choice": _choice(settings.tool_choice),
+        "tools": [*map(_tool, request.tools), *map(dict, request.hosted_tools)] or None,
+        "tool_choice": _choice(settings.tool_choice, {tool.name for tool in request.tools if tool.native is not None}),
         "previous_response_id": request.previous_response_id,
         "conversation": request.conversation_id,
         "prompt": request.prompt,
@@ -76,7 +79,9 @@ def _refuse_the_background(settings: ModelSettings) -> None:
         raise UserError("A response in the background has no answer to go on with: leave `background` out.")
 
 
-def _function(tool: ToolSpec) -> JsonObject:
+def _tool(tool: ToolSpec) -> JsonObject:
+    if tool.native is not None:
+        return dict(tool.native)
     return {
         "type": "function",
         "name": tool.name,
@@ -86,14 +91,14 @@ def _function(tool: ToolSpec) -> JsonObject:
     }
 
 
-def _choice(choice: str | Mapping[str, Any] | MCPToolChoice | None) -> Any:
+def _choice(choice: str | Mapping[str, Any] | MCPToolChoice | None, native: AbstractSet[str]) -> Any:
     if choice is None or isinstance(choice, Mapping):
         return choice
     if isinstance(choice, MCPToolChoice):
         return {"type": "mcp", "server_label": choice.server_label, "name": choice.name}
     if choice in _CHOICES:
         return choice
-    return {"type": choice} if choice in _HOSTED_CHOICES else {"type": "function", "name": choice}
+    return {"type": choice} if choice in _HOSTED_CHOICES or choice in native else {"type": "function", "name": choice}
 
 
 def _text(settings: ModelSettings, request: ModelRequest) -> JsonObject | None:

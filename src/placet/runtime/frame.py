@@ -17,7 +17,7 @@ from placet.declare.agent_graph import AgentGraph
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.lifecycle import AsRunHooks, RunHooks
 from placet.declare.run_config import RunConfig
-from placet.declare.tool import Tool
+from placet.declare.tool import Tool, if_of_kind
 from placet.declare.tool_values import Validated
 from placet.facts.codec import fresh
 from placet.facts.events import PlainFact
@@ -187,7 +187,7 @@ class Frame:
         if asked is not None:
             return asked
         named = next((tool for tool in found if tool.name == call.name), None)
-        return self.agent.tool_named(call.name) or named
+        return if_of_kind(self.agent.tool_named(call.name) or named, call.native_kind)
 
     async def look_for_tools(self, *, again: bool = False) -> None:
         """Ask the agent's servers for their tools, if this drive has not done so (or is to do so `again`)."""

@@ -11,10 +11,11 @@ from placet.core.state import Call
 from placet.declare.handoff import Handoff, HandoffInputData, HandoffInputFilter, HandoffItem
 from placet.declare.handoff_history import nest_handoff_history
 from placet.declare.tool_values import InvalidArguments
-from placet.facts.codec import Json, JsonObject, encode, fresh, same_value
+from placet.facts.codec import JsonObject, encode, fresh, same_value
 from placet.facts.errors import UserError
 from placet.facts.events import AgentChanged, ArgumentsValidated, CallEnded, HistoryRewritten
 from placet.facts.items import Item, as_run_item
+from placet.facts.native_items import NATIVE
 from placet.runtime.frame import Frame, awaited
 from placet.states.run_state import as_input
 
@@ -84,7 +85,8 @@ async def _filtered(frame: Frame, chosen: HandoffInputFilter, call: Call, output
     """What the next agent reads, as the filter wants it: computed before anything is noted, so that it may fail."""
     run = frame.run
     turn = max(run.input_length, len(run.history) - len(run.last_output))
-    outputs = [_output_of(each, output if each is call else each.output) for each in run.calls.values()]
+    own: JsonObject = {"type": "function_call_output", "call_id": call.sent_label, "output": output}
+    outputs = [own if each is call else output_item(each, each.sent_label) for each in run.calls.values()]
     data = HandoffInputData(
         tuple(fresh(run.history[: run.input_length])),
         tuple(as_run_item(frame.agent, item) for item in fresh(run.history[run.input_length : turn])),
@@ -115,12 +117,6 @@ def _nesting(frame: Frame, found: Handoff) -> HandoffInputFilter | None:
     return functools.partial(nest_handoff_history, history_mapper=frame.config.handoff_history_mapper)
 
 
-def _output_of(call: Call, output: Json) -> JsonObject:
-    if call.server is not None:
-        return output_item(call, call.sent_label)
-    return {"type": "function_call_output", "call_id": call.sent_label, "output": output}
-
-
 def paired(items: list[JsonObject]) -> list[JsonObject]:
     """The items without calls that lost their output and outputs that lost their call: no provider takes those."""
     labels = {
@@ -130,17 +126,17 @@ def paired(items: list[JsonObject]) -> list[JsonObject]:
     return [item for item in items if (kind := str(item.get("type"))) not in whole or _label(item, kind) in whole[kind]]
 
 
+_OUTPUT_OF = {
+    "function_call": "function_call_output",
+    APPROVAL_REQUEST: APPROVAL_RESPONSE,
+    **{kind: native.output for kind, native in NATIVE.items()},
+}
+_PARTNER = {**_OUTPUT_OF, **{output: call for call, output in _OUTPUT_OF.items()}}
 _LABELLED = {
-    "function_call": "call_id",
-    "function_call_output": "call_id",
+    **dict.fromkeys(_PARTNER, "call_id"),
     APPROVAL_REQUEST: "id",
     APPROVAL_RESPONSE: "approval_request_id",
-}
-_PARTNER = {
-    "function_call": "function_call_output",
-    "function_call_output": "function_call",
-    APPROVAL_REQUEST: APPROVAL_RESPONSE,
-    APPROVAL_RESPONSE: APPROVAL_REQUEST,
+    **{native.output: native.output_label for native in NATIVE.values()},
 }
 
 
@@ -150,7 +146,7 @@ def _label(item: JsonObject, kind: str) -> str:
 
 def output_labels(items: Sequence[JsonObject]) -> set[str]:
     """The labels of the calls whose outputs, or answers to the provider, are among the items."""
-    kinds = ("function_call_output", APPROVAL_RESPONSE)
+    kinds = frozenset(_OUTPUT_OF.values())
     return {_label(item, str(item["type"])) for item in items if item.get("type") in kinds}
 
 

@@ -143,7 +143,10 @@ async def _prepare(frame: Frame, model: Model) -> ModelRequest:
         await frame.journal.commit()  # user code may take for ever: what happened is safe first
     prompt = await awaited(instructions(frame.context, agent)) if callable(instructions) else instructions
     enabled = await frame.enabled_tools(look_again=True)
-    tools = [ToolSpec(t.name, t.description, t.params_json_schema, t.strict_json_schema) for t in enabled]
+    tools = [
+        ToolSpec(t.name, t.description, t.params_json_schema, t.strict_json_schema, t.native_declaration)
+        for t in enabled
+    ]
     handoffs: Sequence[Handoff] = ()
     if agent.handoffs:
         handoffs = [each for each in agent.all_handoffs if await each.is_on(frame.context, agent)]

@@ -13,7 +13,7 @@ from placet.core.table import Status
 from placet.declare.agent import Agent
 from placet.declare.agent_graph import AgentGraph
 from placet.declare.context import RunContextWrapper
-from placet.declare.tool import Tool
+from placet.declare.tool import Tool, if_of_kind
 from placet.facts.errors import PlacetError, ToolsetUnavailable, UserError
 from placet.facts.ids import request_id
 from placet.ports import DeskStore, RunQuery
@@ -75,7 +75,7 @@ def _member_lacks(graph: AgentGraph, member: RunFold) -> bool:
         call.outcome is None
         and call.status is not Status.PROPOSED
         and agent.handoff_named(call.name) is None
-        and agent.tool_named(call.name) is None
+        and if_of_kind(agent.tool_named(call.name), call.native_kind) is None
         for call in member.calls.values()
     )
 
@@ -124,7 +124,8 @@ async def _of_member(graph: AgentGraph, run_id: str, member: RunFold) -> AsyncIt
 def _tool_of(agent: Agent[Any], found: Sequence[Tool], member: RunFold, call: Call) -> Tool | None:
     entry = member.ledger.entry(call.id)
     asked = next((tool for tool in found if entry is not None and tool.identity == entry.tool), None)
-    return asked or agent.tool_named(call.name) or next((tool for tool in found if tool.name == call.name), None)
+    named = agent.tool_named(call.name) or next((tool for tool in found if tool.name == call.name), None)
+    return asked or if_of_kind(named, call.native_kind)
 
 
 def _of_call(agent: Agent[Any], found: Sequence[Tool], run_id: str, member: RunFold, call: Call) -> Iterator[Finding]:

@@ -502,9 +502,9 @@ def pending_item(run: RunFold, local: str, run_id: str, graph: AgentGraph) -> To
 
 def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph) -> ToolApprovalItem:
     """What a person is shown: the call as it would run, so in doubt after an edit, what the edit made of it."""
-    is_as_written = call.edited is None and call.values is None
+    is_as_written = call.edited is None and call.values is None and call.native_kind is None
     item = fresh(call.item)
-    shown = item if is_as_written else {**item, "arguments": call.effective_text}
+    shown = item if is_as_written else {**item, "name": call.name, "arguments": call.effective_text}
     return ToolApprovalItem(
         graph.at(owner.response_agent),
         RawItem(shown),

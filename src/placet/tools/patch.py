@@ -12,6 +12,7 @@ from placet.declare.tool import EnabledRule, Failed, FunctionTool, OnApproval, R
 from placet.declare.tool_values import InvalidArguments, Validated, refuse_unknown
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
+from placet.tools.native import check_native
 
 OperationType: TypeAlias = Literal["create_file", "update_file", "delete_file"]
 TYPES: tuple[OperationType, ...] = get_args(OperationType)
@@ -84,7 +85,8 @@ PatchRule: TypeAlias = bool | Callable[[RunContextWrapper[Any], ApplyPatchOperat
 
 class ApplyPatchTool(FunctionTool):
     """Changes files by `editor`: your own, or a `LocalEditor(root)`. Unlike other tools it asks a person unless it is
-    told otherwise."""
+    told otherwise. `native=True`: a model of OpenAI's Responses API is offered its own patch tool; any other model, a
+    function."""
 
     kind = "apply_patch"
 
@@ -103,12 +105,14 @@ class ApplyPatchTool(FunctionTool):
         decide_within: float | None = None,
         at_deadline: Literal["reject", "escalate"] = "reject",
         approval_valid_for: float | None = None,
+        native: bool = False,
     ) -> None:
         for method in ("create_file", "update_file", "delete_file"):
             if not callable(getattr(editor, method, None)):
                 raise UserError(f"An editor of patches has a method {method}(operation); {editor!r} has none.")
         check_rule(name, needs_approval, "(ctx, operation, call_id)")
-        self.editor = editor
+        check_native(self.kind, name, native)
+        self.editor, self.native = editor, native
         super().__init__(
             name=name,
             description=description,
@@ -125,6 +129,10 @@ class ApplyPatchTool(FunctionTool):
             at_deadline=at_deadline,
             approval_valid_for=approval_valid_for,
         )
+
+    @property
+    def native_declaration(self) -> JsonObject | None:
+        return {"type": "apply_patch"} if self.native else None
 
     async def _apply(self, ctx: ToolContext[Any], text: str) -> object:
         operations = operations_of(parse_arguments(text), ctx)

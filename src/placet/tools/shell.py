@@ -12,6 +12,7 @@ from placet.declare.tool import EnabledRule, FunctionTool, OnApproval, Recovery,
 from placet.declare.tool_values import InvalidArguments, Validated, refuse_unknown
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
+from placet.tools.native import check_native, is_native
 
 DESCRIPTION = (
     "Run shell commands, one after the other, and read what they print. A command that fails does not stop the next."
@@ -85,7 +86,8 @@ ShellRule: TypeAlias = bool | Callable[[RunContextWrapper[Any], ShellActionReque
 
 class ShellTool(FunctionTool):
     """Runs commands by `executor`: your own, or a `LocalShell(folder)`. Unlike other tools it asks a person unless it
-    is told otherwise."""
+    is told otherwise. `native=True`: a model of OpenAI's Responses API is offered its own shell tool; any other model,
+    a function."""
 
     kind = "shell"
 
@@ -104,11 +106,13 @@ class ShellTool(FunctionTool):
         decide_within: float | None = None,
         at_deadline: Literal["reject", "escalate"] = "reject",
         approval_valid_for: float | None = None,
+        native: bool = False,
     ) -> None:
         if not callable(executor):
             raise UserError(f"A shell tool needs an executor that can be called with a request, not {executor!r}.")
         check_rule(name, needs_approval, "(ctx, action, call_id)")
-        self.executor = executor
+        check_native(self.kind, name, native)
+        self.executor, self.native = executor, native
         super().__init__(
             name=name,
             description=description,
@@ -126,11 +130,17 @@ class ShellTool(FunctionTool):
             approval_valid_for=approval_valid_for,
         )
 
-    async def _run(self, ctx: ToolContext[Any], text: str) -> str:
+    @property
+    def native_declaration(self) -> JsonObject | None:
+        return {"type": "shell", "environment": {"type": "local"}} if self.native else None
+
+    async def _run(self, ctx: ToolContext[Any], text: str) -> str | ShellResult:
         action = action_of(parse_arguments(text))
         found = self.executor(ShellCommandRequest(ctx, ShellCallData(ctx.tool_call_id, action)))
         result = await found if inspect.isawaitable(found) else found
-        return result if isinstance(result, str) else readable(result.output)
+        if isinstance(result, str) or (is_native(ctx) and result.output):
+            return result  # the provider of a native call is told command by command
+        return readable(result.output)
 
 
 def action_of(arguments: JsonObject | None) -> ShellActionRequest:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from placet.facts.codec import Json, JsonObject, encode, parse_arguments
 from placet.facts.items import text_of
+from placet.facts.native_items import as_function_item
 
 
 def as_text(value: Json) -> str:
@@ -20,7 +21,7 @@ def input_messages(given: str | Sequence[JsonObject]) -> str:
 
 def output_messages(output: Sequence[JsonObject]) -> str:
     """A response is one message, whatever it is made of."""
-    reason = "tool_call" if any(item.get("type") == "function_call" for item in output) else "stop"
+    reason = "tool_call" if any(as_function_item(item).get("type") == "function_call" for item in output) else "stop"
     return as_text([{"role": "assistant", "parts": [_part(item) for item in output], "finish_reason": reason}])
 
 
@@ -29,14 +30,15 @@ def final_message(output: Json) -> str:
 
 
 def _role_of(item: JsonObject) -> str:
-    return "tool" if item.get("type") == "function_call_output" else "assistant"
+    return "tool" if as_function_item(item).get("type") == "function_call_output" else "assistant"
 
 
 def _text(text: str) -> JsonObject:
     return {"type": "text", "content": text}
 
 
-def _part(item: JsonObject) -> JsonObject:
+def _part(given: JsonObject) -> JsonObject:
+    item = as_function_item(given)
     match item.get("type"):
         case "function_call":
             arguments = str(item.get("arguments") or "")

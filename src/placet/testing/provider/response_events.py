@@ -46,6 +46,9 @@ def _inner_events(item: Item, place: Item) -> Iterator[Event]:
                 yield from _summary_events(part, {**place, "summary_index": number})
         case "function_call":
             yield from _text_events("response.function_call_arguments", item["arguments"], "arguments", place)
+        case "shell_call":
+            for number, command in enumerate(item["action"]["commands"]):
+                yield from _command_events(command, {"output_index": place["output_index"], "command_index": number})
         case "custom_tool_call":
             yield from _text_events("response.custom_tool_call_input", item["input"], "input", place)
         case "mcp_call":
@@ -71,6 +74,11 @@ def _part_events(part: Item, place: Item) -> Iterator[Event]:
     else:
         yield from _text_events("response.output_text", part["text"], "text", {**place, "logprobs": []})
     yield {"type": "response.content_part.done", **place, "part": part}
+
+
+def _command_events(command: str, place: Item) -> Iterator[Event]:
+    yield {"type": "response.shell_call_command.added", **place, "command": ""}
+    yield from _text_events("response.shell_call_command", command, "command", place)
 
 
 def _summary_events(part: Item, place: Item) -> Iterator[Event]:

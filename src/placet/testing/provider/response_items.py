@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from placet.testing.provider.native_outputs import OUTPUT_CHECKS
 from placet.testing.provider.parameters import check_type, check_word, missing, unknown
 from placet.testing.provider.refusal import Refused
 
@@ -125,6 +126,8 @@ def _check_fields(item: Item, kind: str, where: str) -> None:
             _check_parts(item["output"], INPUT_PARTS, f"{where}.output")
     elif kind == "reasoning":
         check_type(f"{where}.summary", item["summary"], "array")
+    elif kind in OUTPUT_CHECKS:
+        OUTPUT_CHECKS[kind](item, where)
     elif kind == "mcp_approval_response":
         check_type(f"{where}.approve", item["approve"], "boolean")
 
@@ -170,7 +173,10 @@ def stored_form(item: Mapping[str, Any], item_id: str) -> Item:
     return kept
 
 
-_WITH_STATUS = frozenset({"message", "function_call", "function_call_output", "web_search_call", "file_search_call"})
+_WITH_STATUS = frozenset(
+    {"message", "function_call", "function_call_output", "web_search_call", "file_search_call", "shell_call"}
+    | {"apply_patch_call", "local_shell_call", "computer_call"}
+)
 _PART_DEFAULTS: dict[str, Item] = {
     "output_text": {"annotations": [], "logprobs": []},
     "input_image": {"detail": "auto", "file_id": None},

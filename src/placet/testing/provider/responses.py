@@ -23,7 +23,7 @@ from placet.testing.provider.refusal import Refused
 from placet.testing.provider.reply import Reply, event_reply, json_reply, named_event, raw_reply
 from placet.testing.provider.response_events import error_event, response_events
 from placet.testing.provider.response_history import Ledger, check_history
-from placet.testing.provider.response_items import Item, check_item, stored_form, type_of
+from placet.testing.provider.response_items import CALLS, Item, check_item, stored_form, type_of
 from placet.testing.provider.response_parameters import check_body
 from placet.testing.provider.steps import Answer, Raw
 from placet.testing.provider.tokens import openai_usage
@@ -144,7 +144,7 @@ class ResponsesService:
         kind = plain.setdefault("type", "message")
         if kind == "message":
             plain.setdefault("role", "assistant")
-        if kind in ("function_call", "custom_tool_call") and not plain.get("call_id"):
+        if kind in CALLS and not plain.get("call_id"):
             plain["call_id"] = self._mint.long("call")
         if kind == "mcp_call":
             plain = {"approval_request_id": None, "error": None, "output": None, "status": "completed", **plain}
