@@ -151,7 +151,7 @@ async def test_an_older_no_of_another_decides_where_the_newer_yes_does_not_count
         await desk.grant("Support", "refund", "reject", by="ben")
         await desk.grant("Support", "refund", "approve", by="ana")
         run = await desk.start("Support", "mine", by="ana")
-        run = await desk.wait(run.id, timeout=PATIENCE)
+        run = await desk.wait(run.id, until="paused", timeout=PATIENCE)
 
     assert run.status == "ended"
     assert witness.lines() == []
