@@ -191,8 +191,27 @@ def test_what_always_decides_besides_is_said(place: Place) -> None:
     code, _, remark = place.run("reject", first.id, "--always")
 
     assert code == 0
-    assert "decides them too" in remark
+    assert "it would stand for 1 more call that wait in this run" in remark
     assert second.id in remark
+
+
+@pytest.mark.parametrize("scope", ["run", "agent"])
+def test_in_a_terminal_always_is_asked_about_before_it_decides_more_than_one(place: Place, scope: str) -> None:
+    first, second = place.waiting()
+    other = place.server.do(place.server.running.waiting_run())
+    elsewhere = [each.id for each in place.waiting() if each.run_id == other.id]
+    ids = [first.id, second.id, *elsewhere]
+
+    with at_a_terminal("approve", first.id, f"--always={scope}", cwd=place.folder, env=place.env) as terminal:
+        told = terminal.expect(f"Decide {2 if scope == 'run' else 4} calls? [y/N]").replace("\n", "")
+        before = place.statuses(ids)
+        terminal.type("n")
+        code = terminal.end()
+
+    assert code == 1
+    assert second.id in told
+    assert all((each in told) == (scope == "agent") for each in elsewhere)
+    assert before == place.statuses(ids) == ["pending"] * 4
 
 
 def test_a_name_stands_for_one_request_with_one_digest() -> None:

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from placet import Agent, Grant, UserError, function_tool
+from placet.cli.audit import _told
 from placet.core.fold import fold
 from placet.core.log import Log
 from placet.desk import Desk
 from placet.service.audit import Head, Verdict, head_at, heads, parse_heads, verify
 from placet.service.doctor import Finding, examine
-from placet.service.records import records, records_in_time
+from placet.service.records import Entry, records, records_in_time
 from placet.stores.sqlite import SQLiteStore
 from placet.testing.stories import Story
 from tests.desk.scenes import PATIENCE, Planned, Witness, paused, refunds, support
@@ -444,6 +445,28 @@ async def test_the_record_of_a_run_holds_every_decision_grant_and_effect(any_url
     ]
     assert [entry.digest == request.digest for entry in found if entry.subject.endswith(":1.0")] == [True] * 3
     assert found[6].detail == f"refund, by grant {grant.id}"
+    assert [entry.grant for entry in found if entry.what == "approved"] == [None, grant.id]
+
+
+async def test_the_record_of_an_edited_call_holds_what_was_asked_and_what_ran(any_url: str, witness: Witness) -> None:
+    desk = Desk(any_url, agents=[support(witness, refunds(7))])
+    async with paused(desk) as (run, request):
+        await desk.decide(request.id, "edit", arguments={**request.arguments, "order": 3}, by="ana")
+        await desk.wait(run.id, timeout=PATIENCE)
+        found = [entry async for entry in records(desk.store, run.id)]
+
+    told = {entry.what: entry for entry in found}
+    assert [(told[what].asked, told[what].runs) for what in ("edited", "effect begun")] == [
+        ({"order": 7}, {"order": 3})
+    ] * 2
+    assert _told(told["effect begun"]).partition("order: ")[2].startswith("asked 7, runs 3")
+    assert "by ana" in _told(told["edited"])
+
+
+def test_the_line_of_a_call_that_a_standing_decision_decided_says_whose_it_was() -> None:
+    entry = Entry(at=0.0, what="approved", run_id="run_a", subject="run_a:1.0", by="ana", grant="grant_1")
+
+    assert "by a standing decision of ana" in _told(entry)
 
 
 async def test_the_record_of_a_store_is_in_the_order_of_time_across_runs_and_operators(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import msgspec
 from placet.cli.exit_codes import FAILED, OK, WrongUsage
 from placet.cli.loading import add_json, add_store, store_of
 from placet.cli.terminal import shown, this_user
+from placet.facts.codec import JsonObject
 from placet.ports import OPERATORS
 from placet.service.audit import Head, heads, parse_heads, verify
 from placet.service.records import Entry, records, records_in_time
@@ -34,6 +36,8 @@ was cut off, a log that was written anew, a run that is gone and that nobody
 deleted.
 """
 
+LONGEST_VALUE = 120
+_NONE = object()
 _ACTIONS = ("verify", "head", "list", "erase")
 
 
@@ -112,13 +116,32 @@ async def _list(options: argparse.Namespace) -> int:
 
 
 def _told(entry: Entry) -> str:
-    """One line for people: when, what, about what, by whom and why, and the beginning of the digest."""
+    """One line for people: when, what, about what, by whom and why, what an edit changed, and the beginning of the
+    digest."""
     when = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     about = entry.subject + (f" ({entry.detail})" if entry.detail else "")
-    who = f"  by {entry.by}" if entry.by is not None else ""
+    whose = "a standing decision of " if entry.grant is not None else ""
+    who = f"  by {whose}{entry.by or 'somebody unnamed'}" if whose or entry.by is not None else ""
     why = f": {entry.why}" if entry.why else ""
     digest = f"  [{entry.digest[:16]}]" if entry.digest else ""
-    return f"{when}  {entry.what:<16}  {shown(about)}{shown(who)}{shown(why)}{digest}"
+    return f"{when}  {entry.what:<16}  {shown(about)}{shown(who)}{shown(why)}{shown(_edit(entry))}{digest}"
+
+
+def _edit(entry: Entry) -> str:
+    """What was asked and what runs instead, for each value that somebody changed."""
+    if entry.runs is None:
+        return ""
+    asked = entry.asked or {}
+    names = [name for name in {**asked, **entry.runs} if asked.get(name, _NONE) != entry.runs.get(name, _NONE)]
+    changes = [f"{name}: asked {_value(asked, name)}, runs {_value(entry.runs, name)}" for name in names]
+    return f"  {'; '.join(changes) or 'nothing was changed'}"
+
+
+def _value(arguments: JsonObject, name: str) -> str:
+    if name not in arguments:
+        return "nothing"
+    text = json.dumps(arguments[name], ensure_ascii=False)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text)} characters, see --json)"
 
 
 async def _verify(options: argparse.Namespace, kept: list[Head]) -> int:

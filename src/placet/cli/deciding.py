@@ -19,6 +19,7 @@ from placet.facts.codec import JsonObject
 
 _DONE = {"approve": "approved", "reject": "rejected", "edit": "approved with other arguments", "respond": "answered"}
 YES = ("y", "yes")
+MAX_LISTED = 20
 TAKEN_WITHIN = 1.5
 """Seconds within which somebody who drives a store takes what was decided."""
 
@@ -126,7 +127,9 @@ def _say_one(
         return None
     request = named.request
     word = {**word_for(request), **_common(options, request)}
-    also = _decided_besides(client, request) if "always" in word else []
+    if "always" in word and not _stands_for_more(client, options, request):
+        failed(options, str(request["id"]), "nothing was decided.")
+        return None
     try:
         found: JsonObject = client.ask("POST", f"/v1/approvals/{part(str(request['id']))}/decisions", None, word)
     except Refused as error:
@@ -138,8 +141,6 @@ def _say_one(
     else:
         terminal = this_terminal()
         terminal.say_all(decided_lines(found, word, terminal))
-    if also:
-        complain(f"it stands for {len(also)} more that wait in this run, and decides them too: {', '.join(also)}.")
     return str(found["run_id"])
 
 
@@ -169,11 +170,32 @@ def _common(options: argparse.Namespace, request: JsonObject) -> JsonObject:
     return found
 
 
-def _decided_besides(client: Client, request: JsonObject) -> list[str]:
+def _stands_for_more(client: Client, options: argparse.Namespace, request: JsonObject) -> bool:
+    """Say, before anything is decided, what waits already and would be decided with it; whether that is meant. In a
+    terminal somebody is asked; where nobody is, the one who wrote --always has said so."""
+    also = _decided_besides(client, request, in_all_runs=options.always == "agent")
+    if not also:
+        return True
+    where = "in all runs of this agent" if options.always == "agent" else "in this run"
+    count = f"{len(also)} more call{'' if len(also) == 1 else 's'}"
+    complain(f"it would stand for {count} that wait {where}, and decide them too: {_listed(also)}.")
+    if not can_ask(options):
+        return True
+    return (ask(f"Decide {len(also) + 1} calls? [y/N]") or "").strip().lower() in YES
+
+
+def _decided_besides(client: Client, request: JsonObject, *, in_all_runs: bool) -> list[str]:
     """What waits already and a standing decision about this request would decide with it."""
-    query = {"status": "pending", "run_id": request["run_id"], "agent": request["agent"], "tool": request["tool"]}
+    query = {"status": "pending", "agent": request["agent"], "tool": request["tool"]}
+    if not in_all_runs:
+        query["run_id"] = request["run_id"]
     rows = all_pages(client, "/v1/approvals", query, None)
     return [str(row["id"]) for row in rows if row["id"] != request["id"] and row["kind"] == "approval"]
+
+
+def _listed(ids: list[str]) -> str:
+    more = len(ids) - MAX_LISTED
+    return ", ".join(ids[:MAX_LISTED]) + (f" and {more} others" if more > 0 else "")
 
 
 def decided_lines(found: JsonObject, word: JsonObject, terminal: Terminal) -> list[str]:

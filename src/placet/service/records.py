@@ -11,6 +11,7 @@ import msgspec
 from placet.core.log import Log, read_lines
 from placet.core.operators import Act, ActKind, OperatorsFact, act_of_grant, acts_of
 from placet.core.story import AnyStep, Asked, Decided, Ended, Escalated, Moved, Note, Revoked, Story, Validated
+from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
 from placet.facts.events import Record, Verdict
 from placet.facts.ids import call_id
@@ -57,6 +58,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What exactly was decided about."""
     detail: str | None = None
     """The tool, the scope of a grant, how a call ended."""
+    grant: str | None = None
+    """The standing decision that decided: `by` is who made it, and has perhaps not seen this call."""
+    asked: JsonObject | None = None
+    """Of a call that somebody edited, what was asked about."""
+    runs: JsonObject | None = None
+    """Of such a call, what they made of it: that is what runs."""
 
 
 async def records(store: DeskStore, run_id: str | None = None) -> AsyncIterator[Entry]:
@@ -175,12 +182,14 @@ class _Reader:
                     yield self._of_call(step.at, "in doubt", step.call, why=step.why)
             case Decided(decision=made):
                 grant = f"by grant {made.grant}" if made.grant is not None else None
-                yield self._of_call(step.at, _VERDICTS[made.verdict], step.call, made.by, made.reason, grant)
+                told = self._of_call(step.at, _VERDICTS[made.verdict], step.call, made.by, made.reason, grant)
+                told = msgspec.structs.replace(told, grant=made.grant)
+                yield self._with_edit(told, step.call) if made.verdict == "edit" else told
             case Revoked():
                 yield self._of_call(step.at, "approval revoked", step.call, step.by, step.reason)
             case Moved():
                 if step.to == "started":
-                    yield self._of_call(step.at, "effect begun", step.call)
+                    yield self._with_edit(self._of_call(step.at, "effect begun", step.call), step.call)
             case Ended():
                 if step.outcome in ("finished", "failed"):
                     yield self._of_call(step.at, "effect over", step.call, detail=step.outcome)
@@ -188,6 +197,12 @@ class _Reader:
                 pass
             case never:
                 assert_never(never)
+
+    def _with_edit(self, entry: Entry, local: str) -> Entry:
+        call = self._story.call(local)
+        if call.edited is None:
+            return entry
+        return msgspec.structs.replace(entry, asked=parse_arguments(call.arguments), runs=call.edited)
 
     def _of_call(
         self,
