@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tempfile
 import zlib
 from pathlib import Path
 
@@ -53,6 +54,26 @@ def test_the_doctor_finds_nothing_where_the_code_is_what_it_was(store: str, tmp_
     found = placet("doctor", "shop_agents:agents", "--store", store, cwd=tmp_path)
 
     assert (found.returncode, found.stdout) == (0, "1 runs looked at: 0 cannot go on, 0 will be asked about anew.\n")
+
+
+def test_the_doctor_remarks_on_a_store_that_others_can_read(store: str, tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:  # pytest's own folders keep others out
+        folder, file = Path(place), Path(place) / "runs.db"
+        folder.chmod(0o755)
+        write_agents(folder)
+        file.write_bytes((tmp_path / "runs.db").read_bytes())
+        words = ["doctor", "shop_agents:agents", "--store", f"sqlite:///{file}"]
+        file.chmod(0o600)
+        private = placet(*words, cwd=folder)
+        file.chmod(0o644)
+        wide, as_json = placet(*words, cwd=folder), placet(*words, "--json", cwd=folder)
+
+    assert "file_open_to_others" not in private.stdout
+    assert f"! {file}  file_open_to_others" in wide.stdout
+    assert "chmod 600" in wide.stdout
+    assert (private.returncode, wide.returncode) == (0, 0)
+    told = [json.loads(line) for line in as_json.stdout.splitlines()]
+    assert any({"file": str(file), "code": "file_open_to_others"}.items() <= each.items() for each in told)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import argument_table
 from placet.desk.pages.asking import Form
 from placet.desk.pages.cards import Card
-from placet.desk.pages.panels import Values, always_of, panel_of, read_edit, scope_sentences
+from placet.desk.pages.panels import Values, always_of, fill_edit, panel_of, read_edit, scope_sentences
 from placet.desk.web.deciding import Always, call_of
 
 
@@ -62,6 +62,26 @@ def test_a_desk_without_the_agents_code_edits_json_and_leaves_the_check_to_the_t
 
     assert panel.only_json
     assert (reading.arguments, reading.problems) == ({"words": 7}, {})
+
+
+def test_what_is_too_large_for_a_page_is_not_in_it_and_cannot_be_sent_empty() -> None:
+    large = card({"words": ["a" * 200_000]})
+
+    panel = panel_of(large, "edit", as_json=True)
+    reading = read_edit(large, Form([("as", "json")]))
+
+    assert (panel.too_large, panel.json) == ("200 thousand characters", "")
+    assert reading.problems
+
+
+def test_what_somebody_wrote_stays_in_the_form_however_large_it_is() -> None:
+    small = card({"words": ["a"]})
+    written = '{"words": ["' + "a" * 200_000
+
+    panel = panel_of(small, "edit", as_json=True)
+    fill_edit(panel, small, read_edit(small, Form([("as", "json"), ("j.", written)])))
+
+    assert (panel.too_large, panel.json) == ("", written)
 
 
 def test_json_is_checked_by_the_tool_too() -> None:

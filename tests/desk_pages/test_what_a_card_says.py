@@ -99,6 +99,27 @@ async def test_what_is_copied_is_all_of_it_and_says_which_request_it_is_of(desk:
     assert answer.headers["Placet-Request"] == waiting.id
 
 
+PARTIAL = {"HX-Request": "true"}
+
+
+async def test_the_form_to_edit_sixty_thousand_commands_is_small_and_says_how_else(desk: RunningDesk) -> None:
+    await desk.waiting_run("Coder")
+    (waiting,) = await desk.desk.pending()
+    ana = await browser(desk)
+
+    forms = [
+        (await ana.get("/inbox/panel", params={"open": waiting.id, "do": "edit", **more}, headers=PARTIAL)).text
+        for more in ({}, {"as": "json"})
+    ]
+
+    for form in forms:
+        assert len(form) < 20_000
+        assert "too large to be edited on a page" in form
+        assert "placet edit" in form
+        assert "textarea" not in form
+        assert 'type="submit"' not in form
+
+
 async def test_a_card_of_sixty_thousand_commands_is_small_and_says_how_many_there_are(desk: RunningDesk) -> None:
     await desk.waiting_run("Coder")
     (waiting,) = await desk.desk.pending()

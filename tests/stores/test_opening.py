@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from placet.facts.errors import StoreError, UserError
+from placet.sessions.sqlite import SQLiteSession
 from placet.stores.opening import open_store
 from placet.stores.postgres import PostgresStore
 from placet.stores.sqlite import SQLiteStore
@@ -136,6 +137,19 @@ async def test_a_new_store_is_its_owners_alone_with_all_that_lies_beside_it(tmp_
         async with open_store(f"sqlite:///{tmp_path / 'new.db'}") as store:
             await Story().begin(store)
             found = rights_in(tmp_path)
+    finally:
+        os.umask(before)
+
+    assert found == {"new.db": 0o600, "new.db-wal": 0o600, "new.db-shm": 0o600}
+
+
+async def test_a_new_session_file_is_its_owners_alone_with_all_that_lies_beside_it(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        session = SQLiteSession("1", tmp_path / "new.db")
+        await session.add_items([{"role": "user", "content": "hello"}])
+        found = rights_in(tmp_path)
+        session.close()
     finally:
         os.umask(before)
 

@@ -9,12 +9,16 @@ import msgspec
 
 from placet.cli.exit_codes import FAILED, OK
 from placet.cli.loading import add_json, add_store, agents_of, store_of
+from placet.ports import DeskStore
+from placet.private_files import open_to_others
 from placet.service.doctor import Examined, examine
+from placet.stores.sqlite import SQLiteStore
 
 DESCRIPTION = """\
 Loads every run that has not ended against today's agents, and says which of
 them cannot go on and why: a tool that is gone, an agent that was renamed,
 arguments that no longer fit. Run it with the new code before it is deployed.
+A store file that others on this machine can read or write is remarked on.
 Nothing is changed.
 """
 
@@ -40,6 +44,7 @@ async def _run(options: argparse.Namespace) -> int:
             stopped += any(finding.stops for finding in examined.findings)
             asked_anew += any(not finding.stops for finding in examined.findings)
             _show(examined, as_json=options.json)
+        _remark_on_files(store, as_json=options.json)
     finally:
         await store.close()
     if not options.json:
@@ -54,3 +59,17 @@ def _show(examined: Examined, *, as_json: bool) -> None:
     for finding in examined.findings:
         print(f"{'✗' if finding.stops else '!'} {examined.run_id}  {examined.agent}  {finding.code}")
         print(f"    {finding.message}")
+
+
+def _remark_on_files(store: DeskStore, *, as_json: bool) -> None:
+    """Say which files of the store others can get at. It keeps no run from going on, so it does not fail."""
+    path = store.path if isinstance(store, SQLiteStore) else None
+    for file in (path, f"{path}-wal", f"{path}-shm") if path is not None else ():
+        rights = open_to_others(file)
+        if not rights:
+            continue
+        message = f"Others on this machine can read or write it ({rights:03o}): chmod 600 '{path}'* keeps it to you."
+        if as_json:
+            print(msgspec.json.encode({"file": file, "code": "file_open_to_others", "message": message}).decode())
+        else:
+            print(f"! {file}  file_open_to_others\n    {message}")

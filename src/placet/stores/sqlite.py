@@ -97,6 +97,11 @@ class SQLiteStore(SQLiteRecords):
     def __repr__(self) -> str:
         return f"SQLiteStore({self._file.path!r})"
 
+    @property
+    def path(self) -> str | None:
+        """The file; None for a store in memory."""
+        return None if self._file.is_memory else str(self._file.path)
+
     async def __aenter__(self) -> Self:
         await asyncio.wrap_future(self._open().writer.submit(None))
         return self

@@ -114,7 +114,7 @@ class _Unfolding:
             return _leaf_row(name, at, value, hint)
         kind = "list" if isinstance(value, list) else "group"
         count = _counted(value)
-        needed = _size(value, MAX_OPEN + 1)
+        needed = count_values(value, MAX_OPEN + 1)
         if needed > min(MAX_OPEN, self._room):
             return ArgumentRow(name, at, kind, count, hint, is_folded=True)
         self._room -= needed
@@ -128,8 +128,8 @@ def _counted(value: JsonObject | list[Json]) -> str:
     return f"{len(value)} {'value' if len(value) == 1 else 'values'}" if value else "empty"
 
 
-def _size(value: Json, limit: int) -> int:
-    """How many rows the values below this one take, counted up to a limit."""
+def count_values(value: Json, limit: int) -> int:
+    """How many values stand below this one, counted up to a limit."""
     found = 0
     waiting = [value]
     while waiting and found < limit:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from placet.core.json_schema import problems as schema_problems
+from placet.desk.pages.arguments import count_values
 from placet.desk.pages.asking import Form
 from placet.desk.pages.cards import MAX_COUNTED, Card
 from placet.desk.pages.forms import Field, FormBuilder, FormReader, Reading, problems_by_place
-from placet.desk.pages.words import counted, json_text, shortened
+from placet.desk.pages.words import counted, json_text, shortened, size
 from placet.desk.web.deciding import Always, moment
 from placet.facts.codec import JsonObject, parse_arguments
 
@@ -16,6 +17,8 @@ HOUR = 3600.0
 UNTILS = (("", "with its run"), ("1", "in an hour"), ("24", "in a day"), ("168", "in a week"), ("720", "in 30 days"))
 MAX_PINNABLE = 12
 MAX_FORM_FIELDS = 400
+MAX_EDITED = 100_000
+"""Characters of JSON that are edited on a page: with more of them a browser stands still."""
 """More than this is no form for people: it is edited as JSON."""
 _TITLES = {
     "reject": ("Reject", "Reject"),
@@ -66,6 +69,8 @@ class Panel:
     only_json: bool = False
     json: str = ""
     json_problem: str = ""
+    too_large: str = ""
+    """How large the arguments are, if that is too large for a page."""
     problems: list[str] = field(default_factory=list)
     focus: str | None = None
     """The place of the field that is to be looked at first."""
@@ -158,12 +163,16 @@ def always_of(panel_values: Values, arguments: JsonObject, now: float) -> tuple[
 def fill_edit(panel: Panel, card: Card, reading: Reading) -> None:
     """Put arguments, and what is wrong with them, into the fields."""
     schema = card.tool.params_json_schema if card.tool is not None else NO_SCHEMA
+    if not panel.as_json and count_values(reading.arguments, MAX_FORM_FIELDS + 1) > MAX_FORM_FIELDS:
+        panel.as_json = panel.only_json = True
     if not panel.as_json:
         panel.fields = FormBuilder(schema, reading.raw, reading.problems).fields(reading.arguments)
         panel.as_json = panel.only_json = sum(len(each.family()) for each in panel.fields) > MAX_FORM_FIELDS
     if panel.as_json:
         panel.json = reading.raw.get("", json_text(reading.arguments))
         panel.json_problem = reading.problems.get("", "")
+        if len(panel.json) > MAX_EDITED and "" not in reading.raw:  # what somebody wrote here is theirs to go on with
+            panel.too_large, panel.json = size(len(panel.json)), ""
         return
     leaves = [each for top in panel.fields for each in top.family() if not each.fields and each.kind != "array"]
     wrong = [each for each in leaves if each.problem]
