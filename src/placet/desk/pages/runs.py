@@ -131,7 +131,8 @@ async def run_context(request: Request) -> dict[str, Any]:
         "is_whole": log.verify() if log is not None else False,
         "head": log.head.hex() if log is not None else "",
         "trouble": trouble,
-        "output": output_text(run.final_output),
+        # From the log, as all that the page tells: what is listed beside it can be changed without a trace.
+        "output": output_text(tale.output if records else run.final_output),
         "may_act": actor.may("reviewer"),
         "sequence": sequence,
     }
