@@ -15,9 +15,9 @@
 
 The first command sets everything up in .dev/, and a later one only if requirements.lock, pyproject.toml or Python
 changed. Everything that is fetched is checked against the hashes in requirements.lock: uv (by pip), then, by uv, the
-libraries and the build backend that installs Placet itself, without a download of its own. The tests need a Chromium
-and a PgBouncer: the machine's own are taken, otherwise they are installed by apt-get as root on Debian; elsewhere
-Playwright fetches a Chromium, and PgBouncer is for you to install. Linux and macOS.
+libraries and the build backend that installs Placet itself, without a download of its own. The tests need a Chromium,
+a PgBouncer, zsh and fish: the machine's own are taken, otherwise they are installed by apt-get as root on Debian;
+elsewhere Playwright fetches a Chromium, and the others are for you to install. Linux and macOS.
 """
 
 # Annotations stay unevaluated so that a Python that is too old reaches the sentence that says so.
@@ -280,18 +280,26 @@ def has_pgbouncer() -> bool:
     return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin") is not None
 
 
+def missing_shells() -> list[str]:
+    """Shells for which there is a completion, besides bash, which is everywhere."""
+    return [name for name in ("zsh", "fish") if shutil.which(name) is None]
+
+
 WHY_NEEDED = {
     "chromium": "a real browser tries the pages",
     "libatomic1": "Playwright, which drives the browser, is linked against it",
     "pgbouncer": "stores are tested behind a real pooler",
+    "zsh": "the completion for it is tried in it",
+    "fish": "the completion for it is tried in it",
 }
 
 
 def set_up_system() -> None:
-    """See to it that there are a Chromium and a PgBouncer for the tests: the machine's own, or installed now."""
+    """See to it that the tests have a Chromium, a PgBouncer, zsh and fish: the machine's own, or installed now."""
     has_browser = any(map(shutil.which, CHROMIUM_NAMES))
     missing = [] if has_libatomic() else ["libatomic1"]
     missing += [] if has_pgbouncer() else ["pgbouncer"]
+    missing += missing_shells()
     wanted = ([] if has_browser else ["chromium"]) + missing
     if wanted and is_debian_as_root():
         reasons = "; ".join(f"{name} ({WHY_NEEDED[name]})" for name in wanted)

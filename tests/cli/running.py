@@ -118,10 +118,19 @@ def at_a_terminal(
     *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, width: int = 80
 ) -> Iterator[AtATerminal]:
     """The command in a pseudo-terminal. Whatever happens, its process is gone afterwards."""
+    with in_a_terminal([*PLACET, *arguments], cwd=cwd, env=env, size=(50, width)) as terminal:
+        yield terminal
+
+
+@contextlib.contextmanager
+def in_a_terminal(
+    program: list[str], *, cwd: Path, env: Mapping[str, str] | None = None, size: tuple[int, int]
+) -> Iterator[AtATerminal]:
+    """A program, named by its whole path, in a pseudo-terminal of so many lines and columns."""
     ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (50, width))
+    termios.tcsetwinsize(theirs, size)
     process = subprocess.Popen(  # noqa: S603  # programs of our own
-        [sys.executable, "-c", _WITH_TERMINAL, *PLACET, *arguments],
+        [sys.executable, "-c", _WITH_TERMINAL, *program],
         cwd=cwd,
         env=environment(env),
         stdin=theirs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from placet import Agent
 from placet.facts.errors import StoreError
 from placet.stores.opening import open_store
-from tests.cli.running import at_a_terminal, environment, placet
+from tests.cli.running import at_a_terminal, environment, in_a_terminal, placet
 from tests.desk.scenes import Witness, refunds, support
 from tests.support.desk_server import in_thread
 from tests.support.postgres import PostgresServer
@@ -102,6 +103,48 @@ def test_bash_completes_names(place: Mapping[str, str], tmp_path: Path) -> None:
 
     names = [line.partition("\t")[0] for line in offered.stdout.splitlines()]
     assert set(names) <= set(done.stdout.split())
+
+
+def test_fish_completes_names_with_what_they_stand_for(place: Mapping[str, str], tmp_path: Path) -> None:
+    script = placet("completion", "fish", cwd=tmp_path).stdout
+    program = f"function placet; '{sys.executable}' -m placet.cli.main $argv; end\n{script}\n"
+    program += 'complete -C "placet approve "; complete -C "placet pen"'
+    done = subprocess.run(  # noqa: S603  # our own script
+        ["fish", "--no-config", "-c", program],  # noqa: S607  # the one on the path
+        cwd=tmp_path,
+        env={**environment(place), "HOME": str(tmp_path)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=50,
+        check=True,
+    )
+    offered = placet("completion", "ids", "approve", cwd=tmp_path, env=place)
+
+    assert offered.stdout
+    assert set(offered.stdout.splitlines()) <= set(done.stdout.splitlines())
+    assert any(line.startswith("pending\t") for line in done.stdout.splitlines())
+
+
+def test_zsh_completes_names(place: Mapping[str, str], tmp_path: Path) -> None:
+    (tmp_path / "_placet").write_text(placet("completion", "zsh", cwd=tmp_path).stdout, encoding="utf-8")
+    offered = placet("completion", "ids", "approve", cwd=tmp_path, env=place)
+    names = [line.partition("\t")[0] for line in offered.stdout.splitlines()]
+    set_up = [
+        f"fpath=('{tmp_path}' $fpath); LISTMAX=100000",
+        f'placet() {{ "{sys.executable}" -m placet.cli.main "$@"; }}',
+        f"autoload -Uz compinit; compinit -u -d '{tmp_path / 'dump'}'; print re''ady",
+    ]
+    zsh, env = shutil.which("zsh"), {**place, "HOME": str(tmp_path)}
+    assert zsh is not None, "dev.py test installs it"
+    with in_a_terminal([zsh, "-f", "-i"], cwd=tmp_path, env=env, size=(500, 200)) as terminal:
+        for line in set_up:
+            terminal.type(line)
+        terminal.expect("ready")
+        terminal.press(b"placet approve \t")
+        for name in sorted(names):
+            terminal.expect(name)
+
+    assert names
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ class Machine:
         monkeypatch.setattr(dev, "VENV", folder / "venv")
         monkeypatch.setattr(dev, "has_libatomic", lambda: True)
         monkeypatch.setattr(dev, "has_pgbouncer", lambda: True)
+        monkeypatch.setattr(dev, "missing_shells", list)
         (folder / "venv" / "bin").mkdir(parents=True)
         self.program("python", 'test "$1" != -c', folder / "venv" / "bin")
 
@@ -121,6 +122,7 @@ def test_what_apt_will_install_and_why_is_said_before_it_is_called(
     machine.program("apt-get", "exit 1")
     monkeypatch.setattr(machine.dev, "has_libatomic", lambda: False)
     monkeypatch.setattr(machine.dev, "has_pgbouncer", lambda: False)
+    monkeypatch.setattr(machine.dev, "missing_shells", lambda: ["zsh", "fish"])
     be(monkeypatch, machine.dev, 0)
 
     with pytest.raises(machine.dev.Stop):
@@ -141,3 +143,19 @@ def test_all_that_is_missing_is_named_in_one_message(machine: Machine, monkeypat
         machine.dev.set_up_system()
 
     assert machine.called() == []
+
+
+def test_shells_that_are_missing_come_from_apt_or_are_asked_for(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.program("chromium")
+    monkeypatch.setattr(machine.dev, "missing_shells", lambda: ["zsh", "fish"])
+    be(monkeypatch, machine.dev, 1000)
+    with pytest.raises(machine.dev.Stop, match="apt install zsh fish"):
+        machine.dev.set_up_system()
+
+    machine.program("apt-get")
+    be(monkeypatch, machine.dev, 0)
+    machine.dev.set_up_system()
+
+    assert machine.called()[-1] == "apt-get install --yes --quiet --no-install-recommends zsh fish"

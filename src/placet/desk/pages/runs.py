@@ -132,7 +132,7 @@ async def run_context(request: Request) -> dict[str, Any]:
         "head": log.head.hex() if log is not None else "",
         "trouble": trouble,
         # From the log, as all that the page tells: what is listed beside it can be changed without a trace.
-        "output": output_text(tale.output if records else run.final_output),
+        "output": output_text(story.output if records else run.final_output),
         "may_act": actor.may("reviewer"),
         "sequence": sequence,
     }
