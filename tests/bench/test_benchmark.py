@@ -246,7 +246,7 @@ def test_a_whole_run_leaves_the_desk_to_its_own_command(tmp_path: Path, monkeypa
 
     assert asked == [
         [work.name for work in works_of_the_library()],
-        ["desk-decisions", "desk-pages", "desk-listeners"],
+        ["desk-decisions", "desk-pages", "desk-listeners", "desk-crowd"],
     ]
     assert not any(name.startswith("desk") for name in asked[0])
 

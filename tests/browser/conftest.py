@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 
-from tests.browser.scenes import Reviewer, Watch, agents, sit_down
+from tests.browser.scenes import PATIENCE, Reviewer, Watch, agents, sit_down
 from tests.support.browser import launch
 from tests.support.desk_server import RunningDesk, running_desk
+
+expect.set_options(timeout=PATIENCE)  # five seconds are not enough where other programs are at work
 
 Arrive = Callable[..., Awaitable[Page]]
 

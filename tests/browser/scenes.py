@@ -78,7 +78,8 @@ class Watch:
 
     def _console(self, kind: str, text: str) -> None:
         is_answer = text.startswith("Failed to load resource")  # the browser's note of a 4xx that the test expects
-        if kind in ("error", "warning") and not is_answer:
+        is_overtaken = "AbortError" in text  # htmx's note that a newer request took the place of one under way
+        if kind in ("error", "warning") and not is_answer and not is_overtaken:
             self.troubles.append(f"console: {text}")
 
     def _request(self, url: str) -> None:

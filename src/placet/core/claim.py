@@ -7,7 +7,6 @@ function of what is known at that moment. The first one that objects says what b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -29,8 +28,7 @@ EDIT_CHANGED = (
 SWITCHED_OFF = "its tool is switched off now"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known of a call at the moment at which it would begin."""
 
     call: Call
@@ -92,7 +90,7 @@ Verdict: TypeAlias = Passed | LeaseLost | SetAside | Refused | AskedAnew | Taken
 
 def judge_claim(claim: Claim) -> Verdict:
     """What the first check that objects says."""
-    for check in CHECKS:
+    for check in CHECKS if claim.call.decision is not None else CHECKS_WITHOUT_DECISION:
         verdict = check(claim)
         if verdict is not None:
             return verdict
@@ -148,3 +146,5 @@ def _use_by(claim: Claim) -> Verdict | None:
 
 CHECKS: tuple[Callable[[Claim], Verdict | None], ...] = (_lease, _hold, _separation, _enabled, _use_by, _digest, _grant)
 """In this order: what nobody may do, what waits, what is off, and only then what a person would be asked about."""
+CHECKS_WITHOUT_DECISION = (_lease, _hold, _enabled)
+"""Of these, the ones that have something to say about a call that nobody was asked about: most calls."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_args, get_origin, 
 import msgspec
 
 from placet.declare.tool_values import Choice, InvalidArguments, Validated, as_json, choose, equal, in_order
-from placet.facts.codec import Json, JsonObject, canonical, same_value
+from placet.facts.codec import Json, JsonObject, same_value
 from placet.facts.errors import UserError
 
 if TYPE_CHECKING:
@@ -297,6 +297,7 @@ def _schema_generator() -> type[GenerateJsonSchema]:
 class _CallForm(msgspec.Struct, frozen=True):
     validate: Callable[[bytes], BaseModel]
     dump: Callable[..., dict[str, Any]]
+    dump_text: Callable[..., bytes]
     to_json: Callable[[object], bytes]
     fields: tuple[tuple[str, str], ...]
     """The model's fields, with the names of their parameters."""
@@ -315,22 +316,24 @@ class _CallForm(msgspec.Struct, frozen=True):
                 raise InvalidArguments("arguments: Input should be an object")
             arguments = dict(arguments)
         sent = arguments if self.var_keyword is None else self._with_rest_gathered(arguments)
-        model = self._read(sent)
+        model, text = self._read(sent)
         bound = self._bound(model.__dict__)  # made now: the function owns these, and what is shown is a copy
         try:
-            dumped = self.dump(model, mode="json", by_alias=True, round_trip=True, warnings=False)
-            if canonical(dumped) == canonical(sent):  # most models write what was asked for
+            # Most models write what was asked for, in its order: then nothing was changed. Any other text, such as the
+            # same values in another order, is looked at parameter by parameter.
+            if self.dump_text(model, by_alias=True, round_trip=True, warnings=False) == text:
                 return Validated(arguments, bound)
         except (TypeError, ValueError):  # a value that JSON does not have
             pass
         values, opaque = self._values(sent, model)
         return Validated(arguments if same_value(arguments, values) else values, bound, opaque)
 
-    def _read(self, sent: Mapping[str, object]) -> BaseModel:
+    def _read(self, sent: Mapping[str, object]) -> tuple[BaseModel, bytes]:
         try:
             # Through JSON text, because only there pydantic applies JSON's rules (a strict date may be a string),
             # and because the function then owns its values: changing them does not change what was recorded.
-            return self.validate(self.to_json(sent))
+            text = self.to_json(sent)
+            return self.validate(text), text
         except ValueError as error:
             raise InvalidArguments(_explained(error, self.var_keyword_name)) from error
 
@@ -404,6 +407,7 @@ def _call_form_of(
     return _CallForm(
         validate=model.__pydantic_validator__.validate_json,
         dump=model.__pydantic_serializer__.to_python,
+        dump_text=model.__pydantic_serializer__.to_json,
         to_json=to_json,
         fields=tuple((f"p{i}", _sent_name(model, i, parameter.name)) for i, parameter in enumerate(parameters)),
         positional=tuple(field_name for field_name, _ in by_position),

@@ -116,7 +116,10 @@ CALL_OF_OUTPUT = {native.output: kind for kind, native in NATIVE.items()}
 def native_of(item: JsonObject) -> Native | None:
     """The kind of call that this item is, if the program that asked is to carry it out."""
     kind = item.get("type")
-    return NATIVE.get(kind) if isinstance(kind, str) and not _runs_at_the_provider(item) else None
+    if kind == "function_call" or not isinstance(kind, str):  # nearly all calls, several times a turn
+        return None
+    native = NATIVE.get(kind)
+    return native if native is not None and not _runs_at_the_provider(item) else None
 
 
 def _runs_at_the_provider(item: JsonObject) -> bool:

@@ -27,16 +27,23 @@ PROVIDER_MAY_CALL = "Approved: the model's provider may call the tool."
 async def claim(frame: Frame, calls: Sequence[Call]) -> list[Job]:
     """Look at these calls for the last time and claim those that may begin; the claims are durable then. The jobs that
     have a tool function to run."""
-    jobs = [_ready(frame, job) for job in await examine(frame, calls)]  # from here to the claims nothing is awaited
-    # A nested run that goes on was claimed when it began.
-    claimed = [job.call.id for job in jobs if job.call.id not in frame.run.children]
+    jobs: list[Job] = []
+    claimed: list[str] = []
+    ended: list[str] = []
+    for each in await examine(frame, calls):  # from here to the claims nothing is awaited
+        call = each.call
+        if call.id not in frame.run.children:  # a nested run that goes on was claimed when it began
+            claimed.append(call.id)
+        if call.server is not None:
+            ended.append(call.id)
+        else:
+            jobs.append(_ready(frame, each))
     if claimed:
         frame.note(CallsStarted(claimed))
-        for job in jobs:
-            if job.call.server is not None:  # the provider calls it: that it may is all that is to be said
-                frame.note(CallEnded(job.call.id, "finished", PROVIDER_MAY_CALL))
+        for call_id in ended:  # the provider calls it: that it may is all that is to be said
+            frame.note(CallEnded(call_id, "finished", PROVIDER_MAY_CALL))
         await frame.journal.commit()  # the claims are durable before the first effect
-    return [job for job in jobs if job.call.server is None]
+    return jobs
 
 
 def _ready(frame: Frame, job: Job) -> Job:
@@ -67,12 +74,11 @@ async def claim_handoff(frame: Frame, call: Call) -> bool:
 
 async def examine(frame: Frame, calls: Sequence[Call]) -> list[Job]:
     """Judge calls that are about to begin. Those that may; what becomes of the others is noted."""
-    await _look_at_servers(frame, calls)
+    if frame.agent.mcp_servers:
+        await _look_at_servers(frame, calls)
     off = await _switched_off(frame, calls)  # user code, which may take for ever, so it comes first
-    grants = await _standing_grants(frame, calls)
-    store = frame.journal.store
-    four_eyes = await store.four_eyes() if any(call.decision is not None for call in calls) else ()
-    holds = await store.holds()
+    decided = [call for call in calls if call.decision is not None]
+    known = await _known(frame, decided)
     jobs: list[Job] = []
     for before in calls:
         call = frame.run.calls.get(before.id)
@@ -81,13 +87,20 @@ async def examine(frame: Frame, calls: Sequence[Call]) -> list[Job]:
         tool = _tool_of(frame, call)
         if tool is None:
             continue
-        known = Known(holds, four_eyes, grants)
         verdict = judge_claim(_claim(frame, call, known, tool, is_enabled=call.id not in off))
         if isinstance(verdict, Passed):
             jobs.append(as_it_runs(call, tool))
         else:
             _carry_out(frame, call, tool, verdict)
     return jobs
+
+
+async def _known(frame: Frame, decided: Sequence[Call]) -> Known:
+    store = frame.journal.store
+    if not decided:  # four eyes and grants concern what somebody decided
+        return Known(await store.holds())
+    grants = await _standing_grants(frame, decided)
+    return Known(await store.holds(), await store.four_eyes(), grants)
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -196,8 +209,7 @@ def _tool_of(frame: Frame, call: Call) -> Tool | None:
 
 async def _look_at_servers(frame: Frame, calls: Sequence[Call]) -> None:
     """What people decided is compared with the tools as they are now; the others were judged by the last look."""
-    if frame.agent.mcp_servers:
-        await frame.look_for_tools(again=any(_is_of_server(frame, call) for call in calls if call.decision is not None))
+    await frame.look_for_tools(again=any(_is_of_server(frame, call) for call in calls if call.decision is not None))
 
 
 def _is_of_server(frame: Frame, call: Call) -> bool:

@@ -107,7 +107,7 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
     if stale:
         passed = await judge_again(frame, stale)
         calls = [call for call in calls if call not in stale or call in passed]
-    if any(tool.tool_input_guardrails for call in calls if (tool := frame.tool_of(call)) is not None):
+    if _have_rules(frame, calls):
         # what is void, or held, is none of their business
         calls = [job.call for job in await examine(frame, calls) if await _passes_rules(frame, job)]
     elif frame.config.max_tool_concurrency is not None:
@@ -115,9 +115,18 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
     await _begin(frame, calls)
 
 
+def _have_rules(frame: Frame, calls: Sequence[Call]) -> bool:
+    for call in calls:
+        tool = frame.tool_of(call)
+        if tool is not None and tool.tool_input_guardrails:
+            return True
+    return False
+
+
 async def _begin(frame: Frame, calls: Sequence[Call]) -> None:
-    frame.at_work.update(call.id for call in calls)
-    frame.queue.extend(call.id for call in calls)
+    ids = [call.id for call in calls]
+    frame.at_work.update(ids)
+    frame.queue.extend(ids)
     await _begin_queued(frame)
 
 
@@ -127,16 +136,22 @@ async def _begin_queued(frame: Frame) -> None:
         if frame.is_leaving:
             _send_the_queue_home(frame)
             return
-        wanted = [frame.queue.popleft() for _ in range(min(places, len(frame.queue)))]
+        wanted: list[str] = []
+        calls: list[Call] = []
+        while frame.queue and len(wanted) < places:
+            wanted.append(frame.queue.popleft())
+            call = frame.run.calls.get(wanted[-1])
+            if call is not None:
+                calls.append(call)
         try:
-            jobs = await claim(frame, [call for each in wanted if (call := frame.run.calls.get(each)) is not None])
+            jobs = await claim(frame, calls)
         except BaseException:  # they were not claimed: the loop looks at them again, and at those that wait for a place
             frame.at_work.difference_update(wanted)
             _send_the_queue_home(frame)
             raise
-        claimed = {job.call.id for job in jobs}
-        frame.at_work.difference_update(each for each in wanted if each not in claimed)
+        frame.at_work.difference_update(wanted)
         for job in jobs:
+            frame.at_work.add(job.call.id)
             frame.tasks.add(asyncio.create_task(_work(frame, job)))
 
 

@@ -218,7 +218,10 @@ class Frame:
         if found is None or isinstance(found, str):
             provider = self.config.model_provider
             found = model_named(found) if provider is None else provider.get_model(found)
-        return found.as_placet_model() if isinstance(found, SpeaksAnotherProtocol) else found
+        # Asked of the class: `isinstance` with a protocol looks through all of it, once a turn.
+        if hasattr(type(found), "as_placet_model") and isinstance(found, SpeaksAnotherProtocol):
+            return found.as_placet_model()
+        return found
 
 
 def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:

@@ -48,8 +48,10 @@ class Ears:
 
     def open(self) -> None:
         """Listen to the store from now on, if somebody is waited for: nobody else has anything to say."""
+        if self._listening is not None or not any(self._frame.journal.run.waiting()):
+            return
         store = self._frame.journal.store
-        if self._listening is None and isinstance(store, TellsNews) and any(self._frame.journal.run.waiting()):
+        if isinstance(store, TellsNews):
             self._listening = asyncio.create_task(self._listen(store))
 
     async def close(self) -> None:

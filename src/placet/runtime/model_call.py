@@ -180,7 +180,7 @@ async def _prepare(frame: Frame, model: Model) -> ModelRequest:
         hosted_tools=[tool.declaration for tool in hosted] if hosted else (),
         after=None if out.conversation_id is None else await _newest_item(frame, out.conversation_id),
         prompt=None if agent.prompt is None else await agent.get_prompt(frame.context),
-        output_is_strict=_strictness(agent.output_type),
+        output_is_strict=None if agent.output_type is None else _strictness(agent.output_type),
         declared=Declared([*enabled, *hosted], handoffs, agent.output_type, frame.config),
     )
 
