@@ -18,6 +18,7 @@ import placet
 from placet.facts import errors
 
 HEAVY = [
+    "jsonschema_rs",
     "openai",
     "mcp",
     "anthropic",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from placet.core.json_schema import problems
+from placet.core.json_schema import problem_with_schema, problems
 from placet.facts.codec import Json, JsonObject, parse_arguments
 from placet.facts.errors import UserError
 from placet.facts.events import DecisionMade
@@ -41,6 +41,15 @@ def _agreed(question: JsonObject) -> JsonObject:
 def is_link(question: JsonObject) -> bool:
     """Whether the person is sent to a page, and what they do there never passes through here."""
     return question.get("mode") == "url"
+
+
+def problem_with_questions(questions: Questions) -> str | None:
+    """Why no answer could be checked: a form whose schema is none. It is refused before a person sees it."""
+    for key, question in questions.items():
+        problem = None if is_link(question) else problem_with_schema(_schema(question))
+        if problem is not None:
+            return f"the question {key!r} has a schema that cannot be used: {problem}"
+    return None
 
 
 def check_agreement(questions: Questions) -> None:

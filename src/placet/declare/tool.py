@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_origin, overload
 
 import msgspec
 
-from placet.core.json_schema import problems, with_defaults
+from placet.core.elicitation import problem_with_questions
+from placet.core.json_schema import problem_with_schema, problems, with_defaults
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.guardrail import ToolInputGuardrail, ToolOutputGuardrail
 from placet.declare.tool_schema import function_schema
@@ -59,6 +60,11 @@ class NeedsInput(msgspec.Struct, frozen=True):
 
     questions: dict[str, JsonObject]
     state: str | None = None
+
+    def __post_init__(self) -> None:
+        problem = problem_with_questions(self.questions)
+        if problem is not None:
+            raise UserError(f"NeedsInput: {problem}.")
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -158,6 +164,12 @@ class FunctionTool:
         if self.at_deadline not in ("reject", "escalate"):
             raise UserError(f"Tool '{self.name}': at_deadline is 'reject' or 'escalate', not {self.at_deadline!r}.")
         self._check_fields()
+        if self.validate_arguments is None:  # else the schema is made of what validates, and the library is not needed
+            problem = problem_with_schema(self.params_json_schema)
+            if problem is not None:
+                raise UserError(
+                    f"Tool '{self.name}': arguments cannot be checked against params_json_schema: {problem}."
+                )
 
     def _check_fields(self) -> None:
         check("A tool's ", name=(self.name, NAME))

@@ -24,6 +24,7 @@ from placet.core.delivery import choose_own_history
 from placet.core.fold import fold
 from placet.core.holding import held_back, spoken_holds
 from placet.core.index import RequestRow, RequestStatus, RunStatus
+from placet.core.json_schema import TOP
 from placet.core.log import Log, read_line
 from placet.core.separation import why_not_these
 from placet.core.state import RunFold
@@ -445,7 +446,10 @@ class Desk:
         tool = self.tool_at(agent, tool_name) or await self._server_tool(agent, tool_name)
         problem = tool.problem_with(arguments) if tool is not None else None
         found = [line.partition(": ") for line in (problem or "").splitlines()]
-        return [(place, text) if colon else ("arguments", place) for place, colon, text in found]
+        return [
+            (place if place != TOP else "arguments", text) if colon else ("arguments", place)
+            for place, colon, text in found
+        ]
 
     def tool_at(self, agent: str, tool_name: str) -> Tool | None:
         """The tool of that name of the agent at this path; None where the agent's code is not here."""

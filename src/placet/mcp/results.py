@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
+from placet.core.elicitation import problem_with_questions
 from placet.declare.tool import Failed
 from placet.facts.codec import Json, JsonObject, encode
 from placet.facts.errors import ToolError
@@ -98,6 +99,11 @@ def questions_of(requests: Mapping[str, InputRequest]) -> dict[str, JsonObject]:
                 "the call was broken off."
             )
         found[key] = question_of(request.params)
+    problem = problem_with_questions(found)
+    if problem is not None:
+        raise ToolError(
+            f"The server asked for input in the middle of the call, and {problem}: the call was broken off."
+        )
     return found
 
 

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack
 
-from placet.core.json_schema import problems
+from placet.core.json_schema import problem_with_schema, problems
 from placet.declare.agent import Agent, MCPConfig
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.tool import ApprovalRule, Recovery, Tool, default_tool_error_function
@@ -121,6 +121,8 @@ class MCPServer:
         self._lines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Line] = weakref.WeakKeyDictionary()
         self._seen: list[ServerTool] = []
         self._has_warned = False
+        self._left_out: set[str] = set()
+        """The tools of which a warning said so."""
 
     # -- for each kind of server ------------------------------------------------------------------------------------
 
@@ -296,10 +298,26 @@ class MCPServer:
         return [
             self._as_tool(tool, config, self._policy.rule_for(tool, agent))
             for tool in await self.list_tools(context, agent)
+            if self._can_be_checked(tool)
         ]
 
     def last_listed(self) -> Sequence[Tool]:
-        return [self._as_tool(tool, MCPConfig(), True) for tool in self._seen]
+        return [self._as_tool(tool, MCPConfig(), True) for tool in self._seen if self._can_be_checked(tool)]
+
+    def _can_be_checked(self, tool: ServerTool) -> bool:
+        """Whether its schema is one. A tool without is left out, and the server's others stay: with it, nobody could
+        say what a person approves."""
+        problem = problem_with_schema(as_parameters(tool.input_schema))
+        if problem is not None and tool.name not in self._left_out:
+            self._left_out.add(tool.name)
+            logger.warning(
+                "MCP server '%s': the tool '%s' is left out, because its schema cannot be used: %s",
+                self._name,
+                tool.name,
+                problem,
+                extra={"action": "tool_left_out", "server": self._name, "tool": tool.name},
+            )
+        return problem is None
 
     def _as_tool(self, tool: ServerTool, config: MCPConfig, rule: ApprovalRule) -> MCPTool:
         schema, is_strict = as_parameters(tool.input_schema), False

@@ -8,6 +8,7 @@ names of inputs say how they are read: `v.` a plain text, `j.` JSON, `nil.` noth
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -367,4 +368,11 @@ def problems_by_place(text: str, fields: Sequence[Field]) -> tuple[dict[str, str
 
 
 def _is_at(named: str, place: str) -> bool:
-    return named == place or named.startswith((f"{place}.", f"{place}["))
+    """Whether a name in a message means this field or a part of it. Tools write `items[1].count`, schemas
+    `/items/1/count`."""
+    steps = named[1:].replace("/", ".").replace("~1", "/").replace("~0", "~") if named.startswith("/") else named
+    return f"{_dotted(steps)}.".startswith(f"{_dotted(place)}.")
+
+
+def _dotted(place: str) -> str:
+    return re.sub(r"\[(\d+)\]", r".\1", place)

@@ -12,7 +12,7 @@ from typing import Literal
 
 from placet.core.approvals import name_of
 from placet.core.gate import calls_under
-from placet.core.json_schema import problems as schema_problems
+from placet.core.json_schema import TOP, problems_of_property
 from placet.core.separation import is_demanded
 from placet.declare.agent_graph import AgentGraph
 from placet.declare.decisions import Grant, facts_of_word
@@ -108,8 +108,11 @@ def _not_for_own_runs(made: GrantMade) -> Iterable[str]:
 
 
 def _ill_fitting(tool: Tool, arguments: JsonObject) -> Iterable[str]:
-    named = {name: schema for name, schema in _properties(tool).items() if name in arguments}
-    found = schema_problems({**tool.params_json_schema, "properties": named, "required": []}, arguments)
+    found = [
+        f"/{name}{problem.removeprefix(TOP)}"
+        for name, value in arguments.items()
+        for problem in problems_of_property(tool.params_json_schema, name, value)
+    ]
     if found:
         yield f"Few calls will fit it, if any: {'; '.join(found)}."
 

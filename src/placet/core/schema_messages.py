@@ -1,0 +1,116 @@
+"""What is wrong with a value, for models and reviewers: the place, as a JSON pointer, and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from jsonschema_rs import ValidationError
+from jsonschema_rs import ValidationErrorKind as Kind
+
+from placet.core.schema_patterns import shortened
+from placet.facts.codec import Json, encode
+
+MOST_PROBLEMS = 10
+_MOST_TEXT = 300
+"""Of one line: a schema, or a name in a value, may be as long as its author likes."""
+_MOST_NAMES = 10
+_TOP = "at the top"
+"""The place that has an empty pointer."""
+
+
+def lines(errors: Iterable[ValidationError]) -> list[str]:
+    """One line for each problem, without repetitions, and how many more there are."""
+    found = list(dict.fromkeys(line for error in errors for line in _lines(error)))
+    if len(found) <= MOST_PROBLEMS:
+        return found
+    return [*found[:MOST_PROBLEMS], f"… and {len(found) - MOST_PROBLEMS} more"]
+
+
+def _lines(error: ValidationError) -> Iterator[str]:
+    place = error.instance_path
+    match error.kind:
+        case Kind.Required(property=name):
+            yield _line([*place, name], "is required")
+        case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
+            for name in names[:_MOST_NAMES]:
+                yield _line([*place, name], "is not a parameter")
+        case _:
+            yield _line(place, _text(error.kind, place) or shortened(error.message, _MOST_TEXT))
+
+
+def _line(place: list[str | int], text: str) -> str:
+    return f"{shortened(pointer(place)) or _TOP}: {shortened(text, _MOST_TEXT)}"
+
+
+def pointer(place: Iterable[str | int]) -> str:
+    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in place)
+
+
+def _text(kind: Kind, place: list[str | int]) -> str | None:
+    """What would be right; None: the library's own text has to do."""
+    match kind:
+        case Kind.Type(types=types):
+            return f"should be {' or '.join(types)}"
+        case Kind.Enum(options=options):
+            return f"should be one of {_json(options)}"
+        case Kind.Constant(expected_value=value):
+            return f"should be {_json(value)}"
+        case Kind.Format(format=name):
+            return f"should be a valid {name}"
+        case Kind.Custom(message=message):
+            return message
+        case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context):
+            return f"fits none of the allowed forms: {_forms(context, place)}"
+        case Kind.OneOfMultipleValid():
+            return "fits more than one of the forms of which exactly one is allowed"
+        case Kind.Not(schema=schema):
+            return f"should not fit {_json(schema)}"
+        case Kind.FalseSchema():
+            return "nothing is allowed here"
+        case Kind.UniqueItems():
+            return "should have no item twice"
+        case Kind.Contains():
+            return "has too few, or too many, items of the wanted form"
+        case Kind.PropertyNames(error=error):
+            return f"has a name that does not fit: {_text(error.kind, place) or error.message}"
+        case _:
+            return _text_of_bound(kind)
+
+
+def _text_of_bound(kind: Kind) -> str | None:
+    match kind:
+        case Kind.Minimum(limit=limit):
+            return f"should be at least {limit}"
+        case Kind.Maximum(limit=limit):
+            return f"should be at most {limit}"
+        case Kind.ExclusiveMinimum(limit=limit):
+            return f"should be more than {limit}"
+        case Kind.ExclusiveMaximum(limit=limit):
+            return f"should be less than {limit}"
+        case Kind.MultipleOf(multiple_of=step):
+            return f"should be a multiple of {step}"
+        case Kind.MinLength(limit=limit):
+            return f"should have at least {limit} characters"
+        case Kind.MaxLength(limit=limit):
+            return f"should have at most {limit} characters"
+        case Kind.MinItems(limit=limit):
+            return f"should have at least {limit} items"
+        case Kind.MaxItems(limit=limit) | Kind.AdditionalItems(limit=limit):
+            return f"should have at most {limit} items"
+        case Kind.MinProperties(limit=limit):
+            return f"should have at least {limit} properties"
+        case Kind.MaxProperties(limit=limit):
+            return f"should have at most {limit} properties"
+        case _:
+            return None
+
+
+def _forms(context: list[list[ValidationError]], place: list[str | int]) -> str:
+    """The first thing that is wrong by each of the forms; its place only where it is another one."""
+    said = f"{shortened(pointer(place)) or _TOP}: "
+    firsts = [next(_lines(errors[0]), "").removeprefix(said) for errors in context[:_MOST_NAMES] if errors]
+    return shortened("; or ".join(dict.fromkeys(firsts)), _MOST_TEXT - 50)
+
+
+def _json(value: Json) -> str:
+    return shortened(encode(value).decode(), _MOST_TEXT - 50)
