@@ -20,7 +20,7 @@ from placet.facts import events as e
 from placet.facts.codec import JsonObject, canonical
 from placet.facts.errors import IllegalTransition
 from placet.facts.ids import path_of
-from placet.facts.native_items import Ended, native_of
+from placet.facts.native_items import Ended, native_of, remark_on
 
 
 def fold(facts: Iterable[e.AnyFact], into: RunFold | None = None) -> RunFold:
@@ -507,9 +507,18 @@ def _close_turn(run: RunFold) -> None:
         item = output_item(call, call.sent_label)
         run.history.append(item)
         run.outbox.append(item if call.label in ("", call.sent_label) else output_item(call, call.label))
+    for call in run.calls.values():  # behind the outputs, which belong together
+        remark = remark_on(_ended(call, call.sent_label))
+        if remark is not None:
+            run.history.append(remark)
+            run.outbox.append(remark)
     if run.waiting_input:
         _add_input(run, run.waiting_input)
         run.waiting_input = []
+
+
+def _ended(call: Call, label: str) -> Ended:
+    return Ended(call.item, label, call.outcome in ("finished", "answered"), call.output)
 
 
 def output_item(call: Call, label: str) -> JsonObject:
@@ -521,7 +530,7 @@ def output_item(call: Call, label: str) -> JsonObject:
         return {**answer, "approve": False, "reason": call.output if isinstance(call.output, str) else ""}
     native = native_of(call.item)
     if native is not None:
-        return native.answer(Ended(call.item, label, call.outcome in ("finished", "answered"), call.output))
+        return native.answer(_ended(call, label))
     return {"type": "function_call_output", "call_id": label, "output": call.output}
 
 

@@ -23,7 +23,7 @@ NAMED_CALLS = frozenset({"function_call", APPROVAL_REQUEST})
 """Calls that say the tool's name and its arguments: of a function, or a hosted call that wants a yes or no."""
 
 
-ASKS_FOR_MORE = frozenset({"computer_call", "custom_tool_call", "local_shell_call"})
+ASKS_FOR_MORE = frozenset({"custom_tool_call"})
 """Calls that a provider wants answered by the program that asked it. Without an answer it takes no further request."""
 
 

@@ -21,6 +21,9 @@ _ASKS_OUR_PROGRAM = frozenset(
 """Kinds of tools whose calls the provider wants answered by the program that asked it."""
 _INSTEAD = {
     "shell": "declare placet.tools.ShellTool(executor, native=True)",
+    "local_shell": "declare placet.tools.LocalShellTool(executor)",
+    "computer": "declare placet.tools.ComputerTool(computer)",
+    "computer_use_preview": "declare placet.tools.ComputerTool(computer)",
     "apply_patch": "declare placet.tools.ApplyPatchTool(editor, native=True)",
 }
 

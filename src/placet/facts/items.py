@@ -124,7 +124,8 @@ class ToolCallOutputItem(Item):
 
     @property
     def call_id(self) -> str | None:
-        return _text_field(self.raw_item, "call_id")
+        is_program = _text_field(self.raw_item, "type") == "local_shell_call_output"
+        return _text_field(self.raw_item, "id" if is_program else "call_id")
 
 
 class HandoffCallItem(ToolCallItem):

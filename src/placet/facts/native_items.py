@@ -103,11 +103,78 @@ def _patch_answer(ended: Ended) -> JsonObject:
     return {"type": "apply_patch_call_output", "call_id": ended.label, "status": status, "output": text}
 
 
+# -- one program -------------------------------------------------------------------------------------------------------
+
+_PROGRAM = ("command", "env", "timeout_ms", "user", "working_directory")
+
+
+def _program_arguments(item: JsonObject) -> JsonObject | None:
+    action = item.get("action")
+    if not isinstance(action, dict) or not _are_texts(action.get("command")):
+        return None
+    return {name: action[name] for name in _PROGRAM if action.get(name) not in (None, {})}
+
+
+def _program_answer(ended: Ended) -> JsonObject:
+    return {"type": "local_shell_call_output", "id": ended.label, "output": text_of_output(ended.output)}
+
+
+# -- a computer --------------------------------------------------------------------------------------------------------
+
+NOTHING_TO_SEE = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
+)
+"""One empty pixel: the provider takes nothing but a picture, also for what was not done."""
+
+
+def _computer_arguments(item: JsonObject) -> JsonObject | None:
+    """The actions; with the provider's safety checks, so that whoever approves the call has seen them."""
+    given = item.get("actions") or ([item["action"]] if item.get("action") is not None else None)
+    actions = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    if not isinstance(given, list) or not actions or len(actions) != len(given):
+        return None
+    known: list[Json] = [{name: value for name, value in each.items() if value is not None} for each in actions]
+    pending = item.get("pending_safety_checks")
+    checks: list[Json] = (
+        [_check(each) for each in pending if isinstance(each, dict)] if isinstance(pending, list) else []
+    )
+    return {"actions": known, "safety_checks": checks} if checks else {"actions": known}
+
+
+def _check(given: JsonObject) -> JsonObject:
+    return {name: given[name] for name in ("id", "code", "message") if given.get(name) is not None}
+
+
+def _computer_answer(ended: Ended) -> JsonObject:
+    """The provider goes on only when its checks are acknowledged: they are, too, where the call was not carried out."""
+    picture = {"type": "computer_screenshot", "image_url": _picture_in(ended.output) or NOTHING_TO_SEE}
+    item: JsonObject = {"type": "computer_call_output", "call_id": ended.label, "output": picture}
+    checks = ended.item.get("pending_safety_checks")
+    return {**item, "acknowledged_safety_checks": checks} if checks else item
+
+
+def _picture_in(output: Json) -> str | None:
+    parts = output if isinstance(output, list) else []
+    found = [part.get("image_url") for part in parts if isinstance(part, dict) and part.get("type") == "input_image"]
+    return next((each for each in found if isinstance(each, str)), None)
+
+
+def remark_on(ended: Ended) -> JsonObject | None:
+    """What the output of a call has no place for: a picture cannot say why there is none, or that it was edited."""
+    text = text_of_output(ended.output) if ended.item.get("type") == "computer_call" else ""
+    if not text:
+        return None
+    how = "" if ended.has_run else " was not carried out"
+    return {"role": "developer", "content": f"The computer call {ended.label}{how}: {text}"}
+
+
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 NATIVE: dict[str, Native] = {
     "shell_call": Native("shell", "shell_call_output", "call_id", _shell_arguments, _shell_answer),
     "apply_patch_call": Native("apply_patch", "apply_patch_call_output", "call_id", _patch_arguments, _patch_answer),
+    "local_shell_call": Native("local_shell", "local_shell_call_output", "id", _program_arguments, _program_answer),
+    "computer_call": Native("computer", "computer_call_output", "call_id", _computer_arguments, _computer_answer),
 }
 """By the type of the call's item."""
 CALL_OF_OUTPUT = {native.output: kind for kind, native in NATIVE.items()}
@@ -152,6 +219,9 @@ def as_function_item(item: JsonObject) -> JsonObject:
 
 def _read(item: JsonObject) -> Json:
     output = item.get("output")
+    if isinstance(output, dict) and output.get("type") == "computer_screenshot":
+        seen = {name: output[name] for name in ("image_url", "file_id") if output.get(name) is not None}
+        return [{"type": "input_image", **seen}]
     if not isinstance(output, list):
         return output if isinstance(output, str) else encode(output).decode()
     return "\n".join(_printed(each) for each in output if isinstance(each, dict))

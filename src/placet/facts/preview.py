@@ -4,6 +4,7 @@ shows them. Everything that would run is there; nothing is interpreted.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -33,7 +34,7 @@ def preview(arguments: Mapping[str, object] | None) -> list[PreviewLine] | None:
     if _are_operations(operations) and set(arguments) == {"operations"}:
         assert isinstance(operations, list)
         return [line for operation in operations for line in _operation(operation)]
-    return None
+    return _program(arguments) or _screen(arguments)
 
 
 def written_otherwise(written: object, arguments: Mapping[str, object]) -> list[tuple[str, str]]:
@@ -44,6 +45,37 @@ def written_otherwise(written: object, arguments: Mapping[str, object]) -> list[
     changed = [name for name in arguments if name not in written or not same_value(written[name], arguments[name])]
     changed += [name for name in written if name not in arguments]
     return [(name, encode(written[name]).decode() if name in written else "") for name in changed]
+
+
+def _program(arguments: Mapping[str, object]) -> list[PreviewLine] | None:
+    """One program with its arguments, as a shell would be told of it, and what else it is given."""
+    command = arguments.get("command")
+    others = {name: value for name, value in arguments.items() if name != "command" and value is not None}
+    if not _are_commands(command) or not set(others) <= {"env", "timeout_ms", "user", "working_directory"}:
+        return None
+    assert isinstance(command, list)
+    lines = list(_command(shlex.join(command)))
+    return [*lines, *(PreviewLine("place", f"{name}: {_brief(value)}") for name, value in others.items())]
+
+
+def _screen(arguments: Mapping[str, object]) -> list[PreviewLine] | None:
+    """Actions with mouse and keyboard, one a line, and the provider's own doubts about them."""
+    actions, checks = arguments.get("actions"), arguments.get("safety_checks") or []
+    if not isinstance(actions, list) or not actions or not set(arguments) <= {"actions", "safety_checks"}:
+        return None
+    if not isinstance(checks, list) or not all(isinstance(each, dict) and each.get("type") for each in actions):
+        return None
+    lines = [PreviewLine("removed", f"safety check: {_brief(each)}") for each in checks]
+    return [*lines, *(PreviewLine("file", _action(each)) for each in actions)]
+
+
+def _action(action: Mapping[str, object]) -> str:
+    rest = [f"{name}={encode(value).decode()}" for name, value in action.items() if name != "type"]
+    return " ".join([str(action["type"]), *rest])
+
+
+def _brief(value: object) -> str:
+    return value if isinstance(value, str) else encode(value).decode()
 
 
 def _are_commands(value: object) -> bool:

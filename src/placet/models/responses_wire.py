@@ -234,7 +234,7 @@ def _outline(item: JsonObject) -> tuple[object, ...]:
             return (kind, item.get("role"), _said(item.get("content")))
         case "mcp_approval_response":
             return (kind, item.get("approval_request_id"), item.get("approve"))
-        case "item_reference":
+        case "item_reference" | "local_shell_call_output":
             return (kind, item.get("id"))
         case _:
             return (kind, item.get("call_id"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from placet.tools.computer import AsyncComputer, Button, Computer, ComputerTool, Environment
 from placet.tools.diffs import DoesNotApply, apply_diff
 from placet.tools.local_editor import LocalEditor
 from placet.tools.local_shell import LocalShell
+from placet.tools.local_shell_tool import LocalShellCommandRequest, LocalShellExecutor, LocalShellTool
 from placet.tools.patch import ApplyPatchEditor, ApplyPatchOperation, ApplyPatchResult, ApplyPatchTool
 from placet.tools.shell import (
     ShellActionRequest,
@@ -22,9 +24,17 @@ __all__ = [
     "ApplyPatchOperation",
     "ApplyPatchResult",
     "ApplyPatchTool",
+    "AsyncComputer",
+    "Button",
+    "Computer",
+    "ComputerTool",
     "DoesNotApply",
+    "Environment",
     "LocalEditor",
     "LocalShell",
+    "LocalShellCommandRequest",
+    "LocalShellExecutor",
+    "LocalShellTool",
     "ShellActionRequest",
     "ShellCallData",
     "ShellCallOutcome",

@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from placet import Agent, HostedTool, ModelSettings, Runner, RunState, UserError, function_tool
+from placet.facts.preview import preview
 from placet.testing import ScriptedModel, assistant_message
 from placet.testing.provider import FakeProvider
 from placet.tools import (
     ApplyPatchTool,
+    ComputerTool,
     LocalEditor,
     LocalShell,
+    LocalShellCommandRequest,
+    LocalShellTool,
     ShellCallOutcome,
     ShellCommandOutput,
     ShellResult,
@@ -296,3 +300,152 @@ async def test_the_fake_provider_refuses_outputs_of_another_shape(output: dict[s
     client = provider.openai_client()
     with pytest.raises(openai.BadRequestError):
         await client.responses.create(model="gpt-test", input=[shell_call("ls"), output])  # type: ignore[list-item]  # wrong on purpose
+
+
+PICTURE = "iVBORw0KGgo="
+
+
+class Screen:
+    """A computer that writes down what is done to it."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+
+    def screenshot(self) -> str:
+        return PICTURE
+
+    def click(self, x: int, y: int, button: str) -> None:
+        self.done.append(("click", x, y, button))
+
+    def double_click(self, x: int, y: int) -> None:
+        self.done.append(("double_click", x, y))
+
+    def scroll(self, x: int, y: int, scroll_x: int, scroll_y: int) -> None:
+        self.done.append(("scroll", x, y, scroll_x, scroll_y))
+
+    async def type(self, text: str) -> None:
+        self.done.append(("type", text))
+
+    def wait(self) -> None:
+        self.done.append(("wait",))
+
+    def move(self, x: int, y: int) -> None:
+        self.done.append(("move", x, y))
+
+    def keypress(self, keys: list[str]) -> None:
+        self.done.append(("keypress", *keys))
+
+    def drag(self, path: list[tuple[int, int]]) -> None:
+        self.done.append(("drag", *path))
+
+
+CHECK = {"id": "sc_1", "code": "malicious_instructions", "message": "Look twice."}
+
+
+def computer_call(*actions: dict[str, Any], checks: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    return {"type": "computer_call", "call_id": "c1", "actions": list(actions), "pending_safety_checks": list(checks)}
+
+
+CLICK = {"type": "click", "x": 1, "y": 2, "button": "left"}
+
+
+@BOTH
+async def test_actions_on_a_computer_wait_and_a_screenshot_answers_them(streamed: bool) -> None:
+    screen = Screen()
+    actions = (CLICK, {"type": "type", "text": "hi"}, {"type": "drag", "path": [{"x": 1, "y": 1}, {"x": 2, "y": 3}]})
+    async with responses_model([[computer_call(*actions, checks=(CHECK,))], DONE]) as (provider, model):
+        agent = Agent(name="Clerk", model=model, tools=[ComputerTool(screen)])
+        paused = await drive(agent, "go", streamed=streamed)
+        [item] = paused.interruptions
+        assert screen.done == []
+        assert json.loads(item.arguments)["safety_checks"] == [CHECK]
+        state = await RunState.from_string(agent, paused.to_state().to_string())
+        state.approve(state.get_interruptions()[0])
+        await drive(agent, state, streamed=streamed)
+
+    assert screen.done == [("click", 1, 2, "left"), ("type", "hi"), ("drag", (1, 1), (2, 3))]
+    assert provider.model_requests[0].body["tools"] == [{"type": "computer"}]
+    assert sent(provider, "computer_call_output") == {
+        "type": "computer_call_output",
+        "call_id": "c1",
+        "output": {"type": "computer_screenshot", "image_url": f"data:image/png;base64,{PICTURE}"},
+        "acknowledged_safety_checks": [CHECK],
+    }
+    assert provider.refusals == []
+
+
+async def test_a_safety_check_asks_a_person_where_the_tool_itself_would_not() -> None:
+    screen = Screen()
+    calls = [[computer_call(CLICK)], [{**computer_call(CLICK, checks=(CHECK,)), "call_id": "c2"}], DONE]
+    async with responses_model(calls) as (_, model):
+        agent = Agent(name="Clerk", model=model, tools=[ComputerTool(screen, needs_approval=False)])
+        paused = await Runner.run(agent, "go")
+
+    assert [item.call_id for item in paused.interruptions] == ["c2"]
+    assert len(screen.done) == 1
+
+
+async def test_a_rejected_action_is_not_done_and_the_model_reads_why() -> None:
+    screen = Screen()
+    async with responses_model([[computer_call(CLICK, checks=(CHECK,))], DONE]) as (provider, model):
+        agent = Agent(name="Clerk", model=model, tools=[ComputerTool(screen)])
+        paused = await Runner.run(agent, "go")
+        state = paused.to_state()
+        state.reject(paused.interruptions[0], rejection_message="Not that button.")
+        await Runner.run(agent, state)
+
+    assert screen.done == []
+    assert sent(provider, "computer_call_output")["output"]["type"] == "computer_screenshot"
+    last = provider.model_requests[-1].input[-1]
+    assert last["role"] == "developer"
+    assert last["content"].endswith("was not carried out: Not that button.")
+    assert provider.refusals == []
+
+
+@BOTH
+async def test_a_program_of_the_local_shell_waits_and_its_output_goes_back(streamed: bool) -> None:
+    seen: list[Any] = []
+
+    async def executor(request: LocalShellCommandRequest) -> str:
+        seen.append((request.data.action.command, request.action.working_directory))
+        return "two files"
+
+    action = {"type": "exec", "command": ["ls", "-l", "my dir"], "env": {"LANG": "C"}, "working_directory": "/srv"}
+    call = {"type": "local_shell_call", "call_id": "l1", "action": action}
+    async with responses_model([[call], DONE]) as (provider, model):
+        agent = Agent(name="Coder", model=model, tools=[LocalShellTool(executor)])
+        paused = await drive(agent, "go", streamed=streamed)
+        assert seen == []
+        state = paused.to_state()
+        state.approve(paused.interruptions[0])
+        result = await drive(agent, state, streamed=streamed)
+
+    assert seen == [(["ls", "-l", "my dir"], "/srv")]
+    assert provider.model_requests[0].body["tools"] == [{"type": "local_shell"}]
+    expected = {"type": "local_shell_call_output", "id": "l1", "output": "two files"}
+    assert sent(provider, "local_shell_call_output") == expected
+    [output] = [item for item in result.new_items if item.type == "tool_call_output_item"]
+    assert output.call_id == "l1"
+    assert provider.refusals == []
+
+
+def test_cards_show_programs_and_actions_line_by_line() -> None:
+    program = preview({"command": ["rm", "my file"], "env": {"A": "1"}})
+    screen = preview({"actions": [CLICK], "safety_checks": [CHECK]})
+
+    assert program == [("command", "rm 'my file'"), ("place", 'env: {"A":"1"}')]
+    assert screen is not None
+    assert [line.kind for line in screen] == ["removed", "file"]
+    assert screen[1].text == 'click x=1 y=2 button="left"'
+
+
+async def test_the_fake_provider_wants_a_screenshot_and_its_checks_acknowledged() -> None:
+    import openai
+
+    picture = {"type": "computer_screenshot", "image_url": "data:image/png;base64,AA=="}
+    output = {"type": "computer_call_output", "call_id": "c1", "output": picture}
+    call = {**computer_call(CLICK, checks=(CHECK,)), "id": "cu_1"}
+    client = FakeProvider([[*DONE]]).openai_client()
+    for wrong in (output, {**output, "output": "text", "acknowledged_safety_checks": [CHECK]}):
+        with pytest.raises(openai.BadRequestError):
+            await client.responses.create(model="gpt-test", input=[call, wrong])  # type: ignore[list-item]  # wrong on purpose

@@ -39,6 +39,18 @@ def _check_patch(item: Item, where: str) -> None:
         check_type(f"{where}.output", item["output"], "string")
 
 
+def _check_program(item: Item, where: str) -> None:
+    check_type(f"{where}.output", item["output"], "string")
+
+
+def _check_screenshot(item: Item, where: str) -> None:
+    output = item["output"]
+    check_type(f"{where}.output", output, "object")
+    check_word(f"{where}.output.type", output.get("type"), ("computer_screenshot",))
+    if not (output.get("image_url") or output.get("file_id")):
+        raise missing(f"{where}.output.image_url")
+
+
 def _check_names(given: Item, where: str, names: tuple[str, ...]) -> None:
     for name in names:
         if given.get(name) is None:
@@ -51,5 +63,7 @@ def _check_names(given: Item, where: str, names: tuple[str, ...]) -> None:
 OUTPUT_CHECKS: dict[str, Callable[[Item, str], None]] = {
     "shell_call_output": _check_shell,
     "apply_patch_call_output": _check_patch,
+    "local_shell_call_output": _check_program,
+    "computer_call_output": _check_screenshot,
 }
 """By the type of the item."""

@@ -78,19 +78,30 @@ def _check_no_duplicates(held: Sequence[Item], new: Sequence[Item]) -> None:
 def _check_pairs(items: Sequence[Item]) -> None:
     open_calls: Counter[tuple[str, str]] = Counter()
     answered: set[tuple[str, str]] = set()
+    checks: dict[str, list[str]] = {}
     for item in items:
-        kind, label = type_of(item), item.get("call_id") or ""
+        kind = type_of(item)
+        label = item.get("id" if kind == "local_shell_call_output" else "call_id") or ""
         if kind in CALLS:
             open_calls[kind, label] += 1
+            checks[label] = [each["id"] for each in item.get("pending_safety_checks") or ()]
         elif kind in OUTPUTS:
             call = (OUTPUTS[kind], label)
             if open_calls[call] == 0:
                 raise _unexpected_output(kind, label, twice=call in answered)
+            _check_safety(item, checks.get(label, ()))
             open_calls[call] -= 1
             answered.add(call)
     for (kind, label), count in open_calls.items():
         if count:
             raise Refused(f"No tool output found for {kind.replace('_', ' ')} {label}.", param="input")
+
+
+def _check_safety(output: Item, pending: Sequence[str]) -> None:
+    known = [each.get("id") for each in output.get("acknowledged_safety_checks") or ()]
+    missing = [name for name in pending if name not in known]
+    if missing:
+        raise Refused(f"The safety checks {', '.join(missing)} have not been acknowledged.", param="input")
 
 
 def _unexpected_output(kind: str, label: str, *, twice: bool) -> Refused:

@@ -70,6 +70,7 @@ CALLS: dict[str, str] = {
     "computer_call": "computer_call_output",
     "shell_call": "shell_call_output",
     "apply_patch_call": "apply_patch_call_output",
+    "local_shell_call": "local_shell_call_output",
 }
 """Calls that the client must answer, and what it answers them with."""
 OUTPUTS = {output: call for call, output in CALLS.items()}
