@@ -72,9 +72,16 @@ class AgentGraph:
     def after_handoff(self, start: str, target: Agent[Any]) -> str:
         """The address of an agent within the run that began at `start`: always the same, whichever way led there this
         time."""
+        return self._closure(start)[id(target)]
+
+    def handed_over_from(self, start: str) -> list[str]:
+        """The addresses of all agents that a run can come to that began at `start`, that one first."""
+        return list(self._closure(start).values())
+
+    def _closure(self, start: str) -> dict[int, str]:
         if start not in self._closures:
             self._closures[start] = self._handoffs_from(start)
-        return self._closures[start][id(target)]
+        return self._closures[start]
 
     def _handoffs_from(self, start: str) -> dict[int, str]:
         first = self.at(start)

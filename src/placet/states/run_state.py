@@ -32,6 +32,7 @@ from placet.declare.decisions import (
     stage_word,
 )
 from placet.declare.run_config import DEFAULT_MAX_TURNS
+from placet.declare.tool import Tool
 from placet.declare.tool_values import InvalidArguments
 from placet.facts.codec import JsonObject, NotPlain, fresh, plain_item, plain_str, writable
 from placet.facts.errors import RunFinished, UserError
@@ -39,15 +40,18 @@ from placet.facts.events import DecisionMade, Delivery, GrantMade, InputAdded, R
 from placet.facts.ids import call_id, mint, path_of, request_id
 from placet.facts.items import ToolApprovalItem
 from placet.facts.raw_items import RawItem
-from placet.states.sdk_states import foreign, move_in
+from placet.states.sdk_states import moved_in
 from placet.states.seal import Keys
 from placet.states.state_codec import (
     StateDocument,
     dump_json,
     dump_text,
+    is_sdk_text,
     load_json,
     load_text,
     pack_context,
+    sdk_json,
+    sdk_text,
     unpack_context,
 )
 
@@ -269,9 +273,8 @@ class RunState(Generic[T]):
         key: Keys = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> RunState[T]:
-        if key is None and (found := foreign(data)) is not None:
-            return cls._moved_in(agent, found, context_override, context_deserializer, clock)
-        document = load_json(data, key)
+        foreign = sdk_json(data, key)
+        document = load_json(data, key) if foreign is None else await _moved_in(agent, foreign, clock)
         return cls._restored(agent, document, context_override, context_deserializer, strict_context, clock)
 
     @classmethod
@@ -286,42 +289,11 @@ class RunState(Generic[T]):
         key: Keys = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> RunState[T]:
-        """Load a state for today's agent. What cannot be loaded is refused by name, before anything runs."""
-        if key is None and (found := foreign(data)) is not None:
-            return cls._moved_in(agent, found, context_override, context_deserializer, clock)
-        document = load_text(data, key)
+        """Load a state for today's agent, of ours or of openai-agents. What cannot be loaded is refused by name, before
+        anything runs."""
+        foreign = sdk_text(data, key)
+        document = load_text(data, key) if foreign is None else await _moved_in(agent, foreign, clock)
         return cls._restored(agent, document, context_override, context_deserializer, strict_context, clock)
-
-    @classmethod
-    def _moved_in(
-        cls,
-        agent: Agent[T],
-        data: Mapping[str, Any],
-        context_override: T | RunContextWrapper[T] | None,
-        deserializer: ContextDeserializer | None,
-        clock: Clock,
-    ) -> RunState[T]:
-        """A state that the OpenAI Agents SDK wrote, as one of a run with a log of its own."""
-        check_agent(agent)
-        moved = move_in(agent, data, new_log(), clock.now())
-        graph = AgentGraph(agent)
-        check_declarations(graph, moved.run)
-        context: Any = moved.context
-        if context_override is not None:
-            given = context_override
-            context = given.context if isinstance(given, RunContextWrapper) else given
-        elif deserializer is not None and context is not None:
-            context = deserializer(context)
-        state: RunState[T] = cls.of_run(graph, moved.log, moved.run, context, clock)
-        for each in moved.decided:
-            item = next(one for one in state.get_interruptions() if one.id == call_id(moved.log.run_id, each.call))
-            if each.is_approved:
-                state.approve(item, always_approve=each.is_standing)
-            else:
-                state.reject(item, always_reject=each.is_standing, rejection_message=each.message)
-        if moved.added:
-            state.add_input(moved.added)
-        return state
 
     def _document(self, serializer: ContextSerializer | None, strict: bool) -> StateDocument:
         wrapper = self._context
@@ -414,6 +386,21 @@ def _unpickled(text: str) -> RunState[Any]:
     return RunState._of_document(graph, document, context, SYSTEM_CLOCK)
 
 
+async def _moved_in(agent: Agent[Any], data: Mapping[str, Any], clock: Clock) -> StateDocument:
+    """What openai-agents wrote, as a state of ours for today's agent."""
+    check_agent(agent)
+    wrapper: RunContextWrapper[Any] = RunContextWrapper(None)
+
+    async def tools_of(owner: Agent[Any]) -> dict[str, Tool]:
+        found = []
+        for server in owner.mcp_servers:  # only they can tell which tools they have, and by which schema
+            async with server.in_use():
+                found.append((server, await server.tools_for(wrapper, owner)))
+        return {tool.name: tool for tool in [*owner.name_apart(found), *owner.function_tools]}
+
+    return await moved_in(data, AgentGraph(agent), tools_of, clock.now())
+
+
 def check_agent(agent: object) -> None:
     if not isinstance(agent, Agent):
         raise UserError(f"An Agent is needed here, not a {type(agent).__name__}.")
@@ -431,7 +418,7 @@ def new_log() -> Log:
 def as_input(given: str | Sequence[object]) -> str | list[JsonObject]:
     """The input of a run as plain JSON, or UserError naming what cannot be."""
     if isinstance(given, str):
-        if given.startswith(('{"placet":', '{"placet_sealed":')):
+        if given.startswith(('{"placet":', '{"placet_sealed":')) or is_sdk_text(given):
             raise UserError(
                 "This is the text of a state: load it with `await RunState.from_string(agent, text)` first."
             )

@@ -1,338 +1,485 @@
-"""States that the OpenAI Agents SDK wrote, read into a log of our own: what happened becomes facts, what waits is held,
-what was decided is staged without a name, and what cannot be known is refused by name."""
+"""Paused states that openai-agents wrote, read into a log of ours. The SDK itself is not needed for it.
+
+What the document knows becomes facts. What it does not know is refused by name, or is in doubt: nothing is guessed, so
+nothing runs twice because a state moved in.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import hashlib
+import os
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-import msgspec
-
-from placet.core.fold import apply, as_items
+from placet.core.fold import as_items, fold
 from placet.core.gate import digest_of
 from placet.core.log import Log
+from placet.core.plan import APPROVAL_RESPONSE, hosted_identity, is_call, label_field, problem_with
 from placet.core.state import Call, RunFold
 from placet.declare.agent import Agent, AgentTool
 from placet.declare.agent_graph import AgentGraph
+from placet.declare.decisions import Word, facts_of_word
 from placet.declare.tool import Tool
 from placet.facts import events as e
-from placet.facts.codec import JsonObject, NotPlain, parse_arguments, plain_item
+from placet.facts.codec import Json, JsonObject, canonical, encode, parse_arguments, same_value
 from placet.facts.errors import StateRefused
+from placet.facts.ids import mint
+from placet.states.sdk_document import Context, Item, Record, Response, SdkState, read_document, usage_of
+from placet.states.state_codec import PackedContext, StateDocument
 
-VERSION = "$schemaVersion"
-NEWEST = (1, 21)
-"""The newest schema that this code knows: that of openai-agents 0.24."""
-_NOT_KNOWN = "what it did is not known here"
-IN_DOUBT = "the state says that it was begun, and not how it ended"
+ToolsOf: TypeAlias = Callable[[Agent[Any]], Awaitable[Mapping[str, Tool]]]
+"""The tools of an agent by the names that its model knows, those of its MCP servers too."""
 
-
-@dataclass(slots=True)
-class Moved:
-    """A foreign state as a run of ours, and what was decided on it."""
-
-    log: Log
-    run: RunFold
-    decided: list[Decided] = field(default_factory=list)
-    context: Any = None
-    added: list[JsonObject] = field(default_factory=list)
+NOT_APPROVED = "Tool execution was not approved."
+"""What the SDK tells a model about a rejected call, if nobody said something else."""
+FILTERED_AWAY = "(A handoff's filter took this output out of the conversation.)"
+_KEEPS_CLAIMS = (1, 15)
+"""Since this schema a state says which calls were begun."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """What somebody decided before the state was written: nobody wrote down who."""
-
-    call: str
-    """The call's id within the run."""
-    is_approved: bool
-    is_standing: bool
-    message: str | None = None
-
-
-def foreign(data: object) -> Mapping[str, Any] | None:
-    """The state as JSON, if it is one of the Agents SDK's."""
-    if isinstance(data, str) and VERSION in data:
-        try:
-            data = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            return None
-    return data if isinstance(data, Mapping) and VERSION in data else None
+async def moved_in(data: Mapping[str, Any], graph: AgentGraph, tools_of: ToolsOf, now: float) -> StateDocument:
+    """A state of ours that stands where the SDK's stands, or StateRefused naming what is in the way."""
+    state = read_document(data)
+    book = _Book(graph, tools_of, round(now, 3))
+    run = _Reader(book, state, "", (state.context,))
+    await run.read(run.starting_agent(graph.root.address))
+    log = Log(_run_id(state), os.urandom(16))
+    log.append(log.next_line(book.now, book.facts))
+    added = [e.InputAdded(state.pending_input, mint("input"))] if state.pending_input else []
+    return StateDocument(log, book.run, book.staged, _context(state.context), added=added)
 
 
-def move_in(agent: Agent[Any], data: Mapping[str, Any], log: Log, at: float) -> Moved:
-    """Read a state. StateRefused names what cannot be taken over."""
-    _check_version(data)
-    moving = _Moving(AgentGraph(agent), data)
-    moving.replay("", agent.address, data)
-    if moving.facts:
-        log.append(log.next_line(at, moving.facts))
-    found = Moved(log, moving.run, moving.decided, _context(data))
-    found.added = as_items(_items(data.get("pending_input") or [], "pending_input"))
-    return found
+def _run_id(state: SdkState) -> str:
+    """The same for the same document, where the provider's ids tell it from all others: then a store refuses to begin
+    it twice, and an item that was shown after one load can be decided after the next."""
+    if not any(response.response_id for response in state.model_responses):
+        return mint("run")
+    kept_at = [state.conversation_id, state.previous_response_id]
+    told = encode([state.original_input, kept_at, [[each.response_id, each.output] for each in state.model_responses]])
+    return f"run_{hashlib.blake2b(told, digest_size=13).hexdigest()}"
 
 
-def _check_version(data: Mapping[str, Any]) -> None:
-    said = data.get(VERSION)
-    parts = str(said).split(".")
-    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
-        raise StateRefused(f"The state is of the Agents SDK, and its schema {said!r} is no version.")
-    version = (int(parts[0]), int(parts[1]))
-    if version > NEWEST:
-        newest = ".".join(map(str, NEWEST))
-        raise StateRefused(
-            f"The state is of the Agents SDK, in its schema {said}; this version of Placet knows those up to {newest}."
-        )
+def _context(context: Context) -> PackedContext:
+    meta, value = context.context_meta or {}, context.context
+    kind = str(meta.get("class_path") or meta.get("original_type") or "mapping")
+    if meta.get("omitted"):
+        return PackedContext("left_out", type=kind)
+    if value is None:
+        return PackedContext("none")
+    return PackedContext("serialized" if meta.get("requires_deserializer") else "mapping", value, type=kind)
 
 
-def _context(data: Mapping[str, Any]) -> Any:
-    wrapped = data.get("context")
-    meta = wrapped.get("context_meta") if isinstance(wrapped, Mapping) else None
-    if isinstance(meta, Mapping) and meta.get("omitted"):
-        return None
-    return wrapped.get("context") if isinstance(wrapped, Mapping) else None
+class _Book:
+    """What is being written: the facts, the run that they fold into, and decisions that are not in the log yet."""
 
-
-def _items(given: object, where: str) -> list[JsonObject]:
-    if not isinstance(given, list):
-        raise StateRefused(f"The state's {where} is no list of items.")
-    try:
-        return [plain_item(item, f"{where}[{place}]") for place, item in enumerate(given)]
-    except (NotPlain, TypeError) as error:
-        raise StateRefused(f"The state's {where} cannot be read: {error}.") from error
-
-
-class _Moving:
-    """Replays what a state tells as facts, each of which the fold must allow."""
-
-    def __init__(self, graph: AgentGraph, outermost: Mapping[str, Any]) -> None:
-        self.graph = graph
-        self.outermost = outermost
-        """The whole state: what was decided about calls of nested runs stands there."""
+    def __init__(self, graph: AgentGraph, tools_of: ToolsOf, now: float) -> None:
+        self.graph, self.tools_of, self.now = graph, tools_of, now
         self.run = RunFold()
         self.facts: list[e.AnyFact] = []
-        self.decided: list[Decided] = []
+        self.staged: list[e.DecisionMade | e.GrantMade] = []
+        self._tools: dict[str, Mapping[str, Tool]] = {}
 
     def note(self, path: str, fact: e.PlainFact) -> None:
-        entry = e.InChild(path, fact) if path else fact
-        apply(self.run, entry)
-        self.facts.append(entry)
+        noted = e.InChild(path, fact) if path else fact
+        fold([noted], into=self.run)
+        self.facts.append(noted)
 
-    def fold(self, path: str) -> RunFold:
-        found = self.run.find(path)
-        assert found is not None, "its beginning was noted"
+    async def tool_at(self, address: str, call: Call) -> Tool | None:
+        """The tool that a call means, as it is declared today."""
+        agent = self.graph.at(address)
+        found = agent.tool_of(call)
+        return found if found is not None or call.server is not None else await self.tool_named(address, call.name)
+
+    async def tool_named(self, address: str, name: str) -> Tool | None:
+        if address not in self._tools:
+            self._tools[address] = await self.tools_of(self.graph.at(address))
+        return self._tools[address].get(name)
+
+
+class _Reader:
+    """Reads one run of the document: the outer one, or one behind a tool."""
+
+    def __init__(self, book: _Book, state: SdkState, path: str, contexts: tuple[Context, ...]) -> None:
+        self.book, self.state, self.path = book, state, path
+        self.contexts = contexts
+        """Where decisions are: those of this run first, then those of the runs around it."""
+        self.outputs = _outputs(state)
+        self.nested = {str(each.tool_call.get("call_id")): each.agent_run_state for each in state.functions}
+        self.waiting = {_label(item.raw_item) for item in state.interruptions}
+
+    @property
+    def run(self) -> RunFold:
+        found = self.book.run.find(self.path)
+        assert found is not None, "it was begun first"
         return found
 
-    # -- one run, or one nested in it --------------------------------------------------------------------------------
+    def note(self, fact: e.PlainFact) -> None:
+        self.book.note(self.path, fact)
 
-    def replay(self, path: str, address: str, data: Mapping[str, Any]) -> None:
-        _refuse_what_cannot_be_known(data)
-        self.note(path, _started(address, data))
-        outputs = _Outputs(_items(_raw(data.get("generated_items")), "generated_items"))
-        responses = data.get("model_responses") or []
-        for number, response in enumerate(responses, 1):
-            self.note(path, e.RequestSent())
-            self.note(path, _received(response))
-            self._calls(path, data, outputs, is_last=number == len(responses))
-        self._check_agent(path, data)
+    # -- agents -------------------------------------------------------------------------------------------------------
 
-    def _check_agent(self, path: str, data: Mapping[str, Any]) -> None:
-        said = data.get("current_agent")
-        name = said.get("name") if isinstance(said, Mapping) else None
-        at_work = self.graph.at(self.fold(path).agent).name
-        if name != at_work:
-            raise StateRefused(
-                f"The state says that agent '{name}' is at work, and what it tells of leads to '{at_work}': start "
-                "from the agent that the run began with."
-            )
-
-    def _calls(self, path: str, data: Mapping[str, Any], outputs: _Outputs, *, is_last: bool) -> None:
-        run = self.fold(path)
-        agent = self.graph.at(run.response_agent)
-        handoffs = [call for call in run.calls.values() if agent.handoff_named(call.name) is not None]
-        if handoffs:
-            self.note(path, e.CallsDeferred([call.id for call in handoffs]))
-        for call in [call for call in run.calls.values() if call not in handoffs]:
-            output = outputs.of(call)
-            if output is not None:
-                self._ended(path, agent, call, output)
-            elif is_last:
-                self._open(path, agent, call, data)
-            else:
-                raise StateRefused(f"The state holds no output of the call '{call.label}' of '{call.name}'.")
-        self._hand_over(path, agent, handoffs, outputs)
-
-    def _ended(self, path: str, agent: Agent[Any], call: Call, output: JsonObject) -> None:
-        if call.server is not None:
-            answer = "approved" if output.get("approve") else "rejected"
-            raise StateRefused(f"The state's call of '{call.name}' was {answer} at its provider: {_NOT_KNOWN}.")
-        self.note(path, e.CallsAllowed([call.id]))
-        self.note(path, e.CallsStarted([call.id]))
-        self.note(path, e.CallEnded(call.id, "finished", output.get("output", "")))
-
-    def _hand_over(self, path: str, agent: Agent[Any], handoffs: list[Call], outputs: _Outputs) -> None:
-        for number, call in enumerate(handoffs):
-            output = outputs.of(call)
-            if output is None:
-                continue
-            if number:
-                self.note(path, e.CallEnded(call.id, "denied", output.get("output", "")))
-                continue
-            found = agent.handoff_named(call.name)
-            assert found is not None, "it was found by this name"
-            self.note(path, e.CallsStarted([call.id]))
-            self.note(path, e.CallEnded(call.id, "finished", output.get("output", "")))
-            target = self.graph.after_handoff(self.fold(path).starting_agent, found.agent)
-            self.note(path, e.AgentChanged(target))
-
-    # -- calls that are open -----------------------------------------------------------------------------------------
-
-    def _open(self, path: str, agent: Agent[Any], call: Call, data: Mapping[str, Any]) -> None:
-        tool = agent.tool_of(call)
-        if tool is None:
-            raise StateRefused(f"The state waits for tool '{call.name}', which agent '{agent.name}' does not have.")
-        inner = _nested_state(data, call)
-        if isinstance(tool, AgentTool) and inner is not None:
-            self.note(path, e.CallsAllowed([call.id]))
-            self.note(path, e.CallsStarted([call.id]))
-            address = self.graph.behind_tool(self.fold(path).response_agent, tool)
-            self.replay(call.id, address, inner)
-            return
-        digest = self._digest(path, call, tool)
-        if _is_begun(data, call):
-            self.note(path, e.CallsAllowed([call.id]))
-            self.note(path, e.CallsStarted([call.id]))
-            self.note(path, e.CallInDoubt(call.id, digest, tool.identity, tool.fingerprint, IN_DOUBT))
-            return
-        if _waits(data, call):
-            self.note(path, e.CallHeld(call.id, digest, tool.identity, tool.fingerprint))
-            words = [*_decisions(data, agent.name, call), *_decisions(self.outermost, agent.name, call)]
-            self.decided.extend(words[:1])
-
-    def _digest(self, path: str, call: Call, tool: Tool) -> str:
-        arguments = parse_arguments(call.arguments)
-        shown = call.arguments if arguments is None else arguments
-        return digest_of(path, self.fold(path).response_agent, tool.identity, tool.fingerprint, shown)
-
-
-class _Outputs:
-    """The outputs of calls, by their label, each taken once: a provider may repeat a label."""
-
-    def __init__(self, items: list[JsonObject]) -> None:
-        self._left: dict[str, deque[JsonObject]] = defaultdict(deque)
-        for item in items:
-            if str(item.get("type", "")).endswith("_output") or item.get("type") == "mcp_approval_response":
-                label = item.get("call_id") or item.get("approval_request_id")
-                self._left[str(label)].append(item)
-
-    def of(self, call: Call) -> JsonObject | None:
-        left = self._left.get(call.label)
-        return left.popleft() if left else None
-
-
-def _raw(items: object) -> list[Any]:
-    """The raw items of what happened. A question is no item of its own: it is about a call."""
-    given = [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
-    return [item.get("raw_item") for item in given if item.get("type") != "tool_approval_item"]
-
-
-def _refuse_what_cannot_be_known(data: Mapping[str, Any]) -> None:
-    if data.get("pending_session_write"):
+    def starting_agent(self, first: str) -> str:
+        """The address of the agent with which the run began: the given one, or one that it hands over to, if the
+        handoffs of the document lead from there to the agent that was at work."""
+        graph, wanted = self.book.graph, self.state.current_agent.name
+        found = [each for each in graph.handed_over_from(first) if graph.at(self._last_agent(each)).name == wanted]
+        if found and (found[0] == first or len(found) == 1):
+            return found[0]
+        why = "is there more than once" if found else "is not there"
         raise StateRefused(
-            "The state holds a write to a session that was not finished: let the Agents SDK finish it, then move in."
+            f"The state is of agent '{wanted}', which {why} among the agents that '{first}' hands over to: "
+            "load it with the agent that the run was begun with."
         )
-    if data.get("sandbox"):
-        raise StateRefused("The state is of a run in a sandbox, and Placet has none.")
-    if not data.get("model_responses") and data.get("current_step"):
-        raise StateRefused("The state waits, and holds no answer of a model that it could wait for.")
+
+    def _last_agent(self, start: str) -> str:
+        address, responses = start, self.state.model_responses
+        for number, response in enumerate(responses, 1):
+            for item in filter(is_call, response.output):
+                is_over = number < len(responses) or _label(item) in self.outputs
+                handoff = self.book.graph.at(address).handoff_named(str(item.get("name")))
+                if handoff is not None and is_over:
+                    address = self.book.graph.after_handoff(start, handoff.agent)
+                    break
+        return address
+
+    # -- turns --------------------------------------------------------------------------------------------------------
+
+    async def read(self, address: str) -> None:
+        state = self.state
+        delivery, server_id = _delivery(state)
+        self.note(e.RunStarted(address, state.original_input, state.max_turns, delivery, server_id))
+        if state.model_responses:  # the SDK asks input guardrails with its first request, and never again
+            self.note(e.GuardrailsJudged("input", _guardrails(state)))
+        for number, response in enumerate(state.model_responses, 1):
+            is_last = number == len(state.model_responses)
+            if is_last:
+                self._settle_history(_before(response, state.generated_items))
+            await self._read_turn(response, is_last=is_last)
+        if not self.run.open_calls:
+            self._settle_history(state.generated_items)
+        await self._keep_standing()
+
+    def _settle_history(self, items: Sequence[Item]) -> None:
+        """What the next request carries, where a handoff's filter or a message in between made it something else. The
+        order of one turn's outputs is no difference."""
+        if self.run.delivery != "own":
+            return
+        first = as_items(self.state.original_input)
+        told = [*first, *(item.raw_item for item in items if item.type != "tool_approval_item")]
+        if Counter(map(_told, told)) != Counter(map(_told, self.run.history)):
+            self.note(e.HistoryRewritten(told, len(first)))
+
+    async def _read_turn(self, response: Response, *, is_last: bool) -> None:
+        problem = problem_with(response.output)
+        if problem is not None:
+            raise StateRefused(f"Placet cannot go on with the state's response {response.response_id}: {problem}.")
+        usage = usage_of(response.usage)
+        if is_last and not self.path:
+            usage.add(self.state.usage_elsewhere())
+        self.note(e.RequestSent())
+        self.note(e.ResponseReceived(response.response_id, response.output, usage, response.request_id))
+        agent = self.book.graph.at(self.run.response_agent)
+        calls = list(self.run.calls.values())
+        handoffs = [each for each in calls if each.server is None and agent.handoff_named(each.name) is not None]
+        for call in calls:
+            if call not in handoffs:
+                await self._read_call(call, is_last=is_last)
+        if handoffs:
+            self._read_handoffs(agent, handoffs, is_last=is_last)
+
+    def _read_handoffs(self, agent: Agent[Any], calls: list[Call], *, is_last: bool) -> None:
+        """The one that took place, and those that it left behind. What still waits for the turn's other calls is judged
+        when the run goes on."""
+        ended = [(call, self._output(call)) for call in calls]
+        done = next((call for call, item in ended if item is not None and item.type == "handoff_output_item"), None)
+        if done is None and (is_last or any(item is not None for _, item in ended)):
+            return
+        done = done or calls[0]  # a filter took its output away
+        found = agent.handoff_named(done.name)
+        assert found is not None, "it was looked up"
+        for call, item in ended:
+            if call is not done:
+                self.note(e.CallEnded(call.id, "denied", _text(item)))
+        output = next((_text(item) for call, item in ended if call is done and item is not None), None)
+        self.note(e.CallsDeferred([done.id]))
+        self.note(e.CallsStarted([done.id]))
+        said = encode({"assistant": found.agent_name}).decode() if output is None else output
+        self.note(e.CallEnded(done.id, "finished", said))
+        self.note(e.AgentChanged(self.book.graph.after_handoff(self.run.starting_agent, found.agent)))
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    async def _read_call(self, call: Call, *, is_last: bool) -> None:
+        output = self._output(call)
+        if output is not None:
+            await self._end(call, output)
+        elif not is_last:
+            await self._end_filtered(call)
+        elif (nested := self.nested.get(call.label)) is not None:
+            await self._go_inside(call, nested)
+        elif self._may_have_begun(call):
+            await self._doubt(call)
+        elif call.label in self.waiting:
+            await self._hold(call)
+            self._stage(call)
+
+    def _output(self, call: Call) -> Item | None:
+        found = self.outputs.get(call.label)
+        return found.pop(0) if found else None
+
+    def _may_have_begun(self, call: Call) -> bool:
+        """Whether its function was begun, or, in a state that does not say, whether it is not one of those that
+        wait."""
+        if call.server is not None:
+            return False
+        if self.state.version >= _KEEPS_CLAIMS:
+            told = self.state.context.tool_invocations.get(call.label)
+            return told is not None and told.executed
+        return call.label not in self.waiting
+
+    async def _hold(self, call: Call) -> Tool | None:
+        """Ask about the call as today's tool has it: what was approved is what will run."""
+        tool = await self._settle(call)
+        identity, fingerprint, digest = self._identity(call, tool)
+        within = tool.decide_within if tool is not None else None
+        until = None if within is None or tool is None else self.book.now + within
+        at_end = tool.at_deadline if tool is not None and until is not None else None
+        self.note(e.CallHeld(call.id, digest, identity, fingerprint, None, until, at_end))
+        return tool
+
+    async def _settle(self, call: Call) -> Tool | None:
+        """Today's tool, and what its validation makes of the arguments, as when a call is proposed."""
+        tool = await self.book.tool_at(self.run.response_agent, call)
+        arguments = parse_arguments(call.arguments)
+        if tool is None or arguments is None or call.server is not None:
+            return tool
+        try:
+            values = tool.validated(arguments).values
+        except Exception:  # noqa: BLE001  # a validator of the user's may raise anything: it does so again where it runs
+            return tool
+        if not same_value(arguments, values):
+            self.note(e.ArgumentsValidated(call.id, values))
+        return tool
+
+    def _identity(self, call: Call, tool: Tool | None) -> tuple[str, str, str]:
+        """The tool's identity and fingerprint, and the digest of the call."""
+        known = f"function:{call.name}" if call.server is None else hosted_identity(call.server, call.name)
+        identity, fingerprint = (tool.identity, tool.fingerprint) if tool is not None else (known, "")
+        shown = call.values if call.values is not None else parse_arguments(call.arguments)
+        arguments = call.arguments if shown is None else shown
+        return identity, fingerprint, digest_of(self.path, self.run.response_agent, identity, fingerprint, arguments)
+
+    async def _end(self, call: Call, item: Item) -> None:
+        said = self._said(call)
+        output = _text(item)
+        is_no, is_yes = _says(said, call.label, output), said is not None and _is_in(call.label, said.approved)
+        if item.raw_item.get("type") == APPROVAL_RESPONSE:
+            is_yes = item.raw_item.get("approve") is True
+            is_no = not is_yes
+        if is_no or is_yes:
+            await self._hold(call)
+            self._decide(call, "reject" if is_no else "approve")
+        else:
+            self.note(e.CallsAllowed([call.id]))
+        if not is_no:
+            self.note(e.CallsStarted([call.id]))
+        self.note(e.CallEnded(call.id, "rejected" if is_no else "finished", output))
+
+    async def _end_filtered(self, call: Call) -> None:
+        """A call of an earlier turn whose output is not in the document: it ended, since the model was asked again."""
+        if any(_label(item.raw_item) == call.label for item in self.state.generated_items):
+            raise StateRefused(
+                f"The call {call.label!r} of '{call.name}' is of an earlier turn, and its output is not in the state."
+            )
+        self.note(e.CallsAllowed([call.id]))
+        self.note(e.CallsStarted([call.id]))
+        self.note(e.CallEnded(call.id, "finished", FILTERED_AWAY))
+
+    async def _begin(self, call: Call) -> Tool | None:
+        """A call that was begun: under the decision that let it, if one is told."""
+        said = self._said(call)
+        if said is not None and _is_in(call.label, said.approved):
+            tool = await self._hold(call)
+            self._decide(call, "approve")
+        else:
+            tool = await self._settle(call)
+            self.note(e.CallsAllowed([call.id]))
+        self.note(e.CallsStarted([call.id]))
+        return tool
+
+    async def _doubt(self, call: Call) -> None:
+        tool = await self._begin(call)
+        identity, fingerprint, digest = self._identity(call, tool)
+        why = "openai-agents had begun it, and its state holds no output"
+        if isinstance(tool, AgentTool):
+            why = "openai-agents had begun it, and its state does not hold the run behind it"
+        self.note(e.CallInDoubt(call.id, digest, identity, fingerprint, why))
+
+    async def _go_inside(self, call: Call, state: SdkState) -> None:
+        tool = await self._begin(call)
+        owner = self.run.response_agent
+        if not isinstance(tool, AgentTool):
+            raise StateRefused(
+                f"The call {call.label!r} waits inside the agent behind tool '{call.name}', "
+                f"and agent '{owner}' has no agent behind a tool of that name: declare it again."
+            )
+        inner = _Reader(self.book, state, call.id, (state.context, *self.contexts))
+        await inner.read(inner.starting_agent(self.book.graph.behind_tool(owner, tool)))
+
+    # -- decisions ----------------------------------------------------------------------------------------------------
+
+    def _said(self, call: Call) -> Record | None:
+        """What was decided about the call: by its id, in this run or those around it; else for good, in this run."""
+        found = [record for context in self.contexts for record in self._records(context, call)]
+        own = self._records(self.state.context, call)
+        by_id = next((record for record in found if record.names(call.label)), None)
+        return by_id or next((record for record in own if record.is_standing), None)
+
+    def _records(self, context: Context, call: Call) -> list[Record]:
+        if call.server is not None:
+            hosted = [
+                each.decision
+                for each in context.hosted_mcp_approvals
+                if each.identity.request_id == call.label
+                or (each.identity.server_label, each.identity.tool_name) == (call.server, call.name)
+            ]
+            return [*hosted, *(context.approvals[name] for name in (call.name,) if name in context.approvals)]
+        agent = self.book.graph.at(self.run.response_agent).name
+        owned = [
+            each.decision
+            for each in context.function_tool_approvals
+            if (each.agent.name, each.tool_key) == (agent, call.name)
+        ]
+        return [*owned, *(context.approvals[name] for name in (call.name,) if name in context.approvals)]
+
+    def _stage(self, call: Call) -> None:
+        """What somebody decided about a call that waits: the last word still counts, as on every state."""
+        said = self._said(call)
+        if said is None:
+            return
+        by_id = said.names(call.label)
+        is_no = _is_in(call.label, said.rejected) if by_id else said.rejected is True
+        message = said.rejection_messages.get(call.label) if by_id else said.sticky_rejection_message
+        word = Word(verdict="reject" if is_no else "approve", always=not by_id, message=message if is_no else None)
+        entry = self.run.ledger.entry(call.id)
+        assert entry is not None, "a held call is in the ledger"
+        decision, grants = facts_of_word(entry, word, self.book.now)
+        self.book.staged.extend([decision, *grants])
+
+    def _decide(self, call: Call, verdict: e.Verdict) -> None:
+        self.note(e.DecisionMade(call.id, call.request, call.digest, verdict, None, self.book.now))
+
+    async def _keep_standing(self) -> None:
+        """Standing decisions of earlier turns, as grants of this run: of agents that it has come to, for tools that
+        they still have. What is not told apart is not kept: then somebody is asked."""
+        run, graph, context = self.run, self.book.graph, self.state.context
+        at_work = {graph.at(each).name: each for each in (run.starting_agent, run.response_agent, run.agent)}
+        told = [(each.agent.name, each.tool_key, each.decision) for each in context.function_tool_approvals]
+        told += [(graph.at(run.response_agent).name, name, record) for name, record in context.approvals.items()]
+        for agent, name, record in told:
+            address = at_work.get(agent)
+            tool = await self.book.tool_named(address, name) if address is not None and record.is_standing else None
+            if address is not None and tool is not None:
+                self._grant(address, tool, record)
+
+    def _grant(self, address: str, tool: Tool, record: Record) -> None:
+        made = [each for each in self.book.staged if isinstance(each, e.GrantMade)]
+        if any((each.agent, each.tool, each.path) == (address, tool.identity, self.path) for each in made):
+            return
+        is_no = record.rejected is True
+        self.note(
+            e.GrantMade(
+                id=mint("grant"),
+                agent=address,
+                tool=tool.identity,
+                fingerprint=tool.fingerprint,
+                verdict="reject" if is_no else "approve",
+                by=None,
+                at=self.book.now,
+                message=record.sticky_rejection_message if is_no else None,
+                path=self.path,
+            )
+        )
 
 
-def _started(address: str, data: Mapping[str, Any]) -> e.RunStarted:
-    given = data.get("original_input")
-    items = given if isinstance(given, str) else _items(given, "original_input")
-    delivery: e.Delivery = "own"
-    server_id: str | None = None
-    if data.get("conversation_id"):
-        delivery, server_id = "conversation", str(data["conversation_id"])
-    elif data.get("auto_previous_response_id"):
-        delivery = "auto"
-    elif data.get("previous_response_id"):
-        delivery, server_id = "chained", str(data["previous_response_id"])
-    turns = data.get("max_turns")
-    return e.RunStarted(address, items, turns if isinstance(turns, int) else None, delivery, server_id)
+def _delivery(state: SdkState) -> tuple[e.Delivery, str | None]:
+    if state.conversation_id is not None:
+        return "conversation", state.conversation_id
+    if state.auto_previous_response_id:
+        return "auto", None
+    return ("chained", state.previous_response_id) if state.previous_response_id is not None else ("own", None)
 
 
-def _received(response: object) -> e.ResponseReceived:
-    if not isinstance(response, Mapping):
-        raise StateRefused("The state's model_responses hold something that is no response.")
-    usage = response.get("usage")
-    figures: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
-    names = ("requests", "input_tokens", "output_tokens", "total_tokens")
-    counted = e.Usage(*(int(figures.get(name) or 0) for name in names))
-    output = _items(response.get("output"), "a response's output")
-    ids = [response.get(name) for name in ("response_id", "request_id")]
-    response_id, request_id = (each if isinstance(each, str) else None for each in ids)
-    return e.ResponseReceived(response_id, output, counted, request_id)
+def _guardrails(state: SdkState) -> list[e.GuardrailRecord]:
+    return [
+        e.GuardrailRecord(each.guardrail.name or "", each.output.tripwire_triggered, each.output.output_info)
+        for each in state.input_guardrail_results
+    ]
 
 
-def _waits(data: Mapping[str, Any], call: Call) -> bool:
-    step = data.get("current_step")
-    inner = step.get("data") if isinstance(step, Mapping) else None
-    waiting = inner.get("interruptions") if isinstance(inner, Mapping) else None
-    return any(_label(each) == call.label for each in waiting or [] if isinstance(each, Mapping))
+def _outputs(state: SdkState) -> dict[str, list[Item]]:
+    """The outputs by the label of their call, in the order of the calls. A filter may have emptied one of the lists."""
+    found: defaultdict[str, list[Item]] = defaultdict(list)
+    for items in (state.session_items, state.generated_items):
+        here: defaultdict[str, list[Item]] = defaultdict(list)
+        for item in items:
+            if _is_output(item):
+                here[_label(item.raw_item)].append(item)
+        found.update({label: outputs for label, outputs in here.items() if len(outputs) > len(found[label])})
+    return {label: outputs for label, outputs in found.items() if outputs}
 
 
-def _label(item: Mapping[str, Any]) -> str:
-    raw = item.get("raw_item")
-    found = raw.get("call_id") or raw.get("id") if isinstance(raw, Mapping) else None
-    return str(found)
+def _is_output(item: Item) -> bool:
+    kind = item.raw_item.get("type")
+    return kind == APPROVAL_RESPONSE or (isinstance(kind, str) and kind.endswith("_output"))
 
 
-def _is_begun(data: Mapping[str, Any], call: Call) -> bool:
-    context = data.get("context")
-    known = context.get("tool_invocations") if isinstance(context, Mapping) else None
-    found = known.get(call.label) if isinstance(known, Mapping) else None
-    return isinstance(found, Mapping) and bool(found.get("executed"))
+def _label(raw: JsonObject) -> str:
+    """The provider's label of a call, or of the call that an output is of."""
+    field = "approval_request_id" if raw.get("type") == APPROVAL_RESPONSE else label_field(raw)
+    return str(raw.get(field) or "")
 
 
-def _nested_state(data: Mapping[str, Any], call: Call) -> Mapping[str, Any] | None:
-    processed = data.get("last_processed_response")
-    functions = processed.get("functions") if isinstance(processed, Mapping) else None
-    for each in functions or []:
-        made = each.get("tool_call") if isinstance(each, Mapping) else None
-        if isinstance(made, Mapping) and made.get("call_id") == call.label:
-            inner = each.get("agent_run_state")
-            return inner if isinstance(inner, Mapping) else None
-    return None
+def _text(item: Item | None) -> Json:
+    """What the model reads of a call."""
+    if item is None:
+        return FILTERED_AWAY
+    raw = item.raw_item
+    if raw.get("type") == APPROVAL_RESPONSE:
+        return str(raw.get("reason") or ("" if raw.get("approve") is True else NOT_APPROVED))
+    return raw.get("output")
 
 
-def _decisions(data: Mapping[str, Any], agent: str, call: Call) -> Iterator[Decided]:
-    """What was decided about a call: as today's SDK writes it (by agent and tool), or as it used to (by tool)."""
-    context = data.get("context")
-    if not isinstance(context, Mapping):
-        return
-    records: list[Mapping[str, Any]] = []
-    old = context.get("approvals")
-    if isinstance(old, Mapping):
-        records += [each for name, each in old.items() if name.rpartition(".")[2] == call.name]
-    for entry in context.get("function_tool_approvals") or []:
-        owner = entry.get("agent", {}).get("name")
-        if owner == agent and str(entry.get("tool_key")).rpartition(".")[2] == call.name:
-            records.append(entry.get("decision") or {})
-    for record in records:
-        yield from _of_record(record, call)
+def _before(response: Response, items: list[Item]) -> list[Item]:
+    """The items that stood there when this response came: it is the last one, so its first item is looked for from the
+    end."""
+    first = _content(response.output[0]) if response.output else None
+    starts = [index for index, item in enumerate(items) if not _is_approval(item) and _content(item.raw_item) == first]
+    return items[: starts[-1]] if starts else items
 
 
-def _of_record(record: Mapping[str, Any], call: Call) -> Iterator[Decided]:
-    """An exact word about the call counts before one about all calls; a no before a yes."""
-    approved, rejected = record.get("approved"), record.get("rejected")
-    messages = record.get("rejection_messages")
-    message = messages.get(call.label) if isinstance(messages, Mapping) else None
-    if isinstance(rejected, list) and call.label in rejected:
-        yield Decided(call.id, False, False, message)
-    elif isinstance(approved, list) and call.label in approved:
-        yield Decided(call.id, True, False)
-    elif rejected is True:
-        yield Decided(call.id, False, True, message or record.get("sticky_rejection_message"))
-    elif approved is True:
-        yield Decided(call.id, True, True)
+def _is_approval(item: Item) -> bool:
+    return item.type == "tool_approval_item"
+
+
+def _content(item: JsonObject) -> bytes:
+    return canonical({name: value for name, value in item.items() if value is not None and name != "status"})
+
+
+def _told(item: JsonObject) -> bytes:
+    """What an item says, whatever its call is labelled: a label that came twice is made unique in what we send."""
+    return _content({name: value for name, value in item.items() if name != "call_id"})
+
+
+def _is_in(label: str, decided: bool | list[str]) -> bool:
+    return isinstance(decided, list) and label in decided
+
+
+def _says(said: Record | None, label: str, output: Json) -> bool:
+    """Whether an ended call was rejected. Under a standing no its text tells: others may have run before it."""
+    if said is None:
+        return False
+    if said.names(label):
+        return _is_in(label, said.rejected)
+    return said.rejected is True and output in (NOT_APPROVED, said.sticky_rejection_message)

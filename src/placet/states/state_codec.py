@@ -20,6 +20,7 @@ from placet.facts.codec import Json, JsonObject, NotPlain, encode
 from placet.facts.errors import IllegalTransition, SealBroken, StateRefused, UserError
 from placet.facts.events import FORMAT, DecisionMade, GrantMade, InputAdded
 from placet.states import seal
+from placet.states.sdk_document import SCHEMA
 from placet.states.secrets import restored, split_secrets
 
 
@@ -123,6 +124,26 @@ def load_json(data: Mapping[str, Any], key: seal.Keys) -> StateDocument:
     except (TypeError, ValueError, RecursionError) as error:
         raise StateRefused(f"The state is not JSON: {error}.") from error
     return _read(text)
+
+
+def is_sdk_text(text: str) -> bool:
+    """Whether a text looks like a state of openai-agents, as its `to_string` writes it."""
+    return text.startswith("{") and text[1:].lstrip().startswith(f'"{SCHEMA}"')
+
+
+def sdk_text(text: object, key: seal.Keys) -> JsonObject | None:
+    """The document of openai-agents, if the text is one."""
+    if not isinstance(text, str) or text.startswith('{"placet') or f'"{SCHEMA}"' not in text:
+        return None
+    return sdk_json(_parsed(text), key)
+
+
+def sdk_json(data: object, key: seal.Keys) -> JsonObject | None:
+    """The same for what was parsed already."""
+    if not isinstance(data, Mapping) or SCHEMA not in data or "placet" in data:
+        return None
+    _require_no_key(key)
+    return dict(data)
 
 
 def _require_no_key(key: seal.Keys) -> None:
