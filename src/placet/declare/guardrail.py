@@ -77,8 +77,7 @@ class GuardrailResult(msgspec.Struct, frozen=True):
         return self.source if self.source is not None else GuardrailName(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class GuardrailName:
+class GuardrailName(msgspec.Struct, frozen=True):
     """Stands for a guardrail of which a log knows the name."""
 
     name: str

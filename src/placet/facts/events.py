@@ -89,9 +89,14 @@ class Usage(msgspec.Struct, array_like=True, dict=True):
         ]
 
     def add(self, other: Usage) -> None:
-        parts: list[Usage] | None = other.__dict__.get("parts")
-        if parts or other.requests == 1:
-            self.__dict__.setdefault("parts", []).extend(parts or (other,))
+        own, theirs = self.__dict__, other.__dict__  # no call here: a log of a thousand answers adds a thousand times
+        more: list[Usage] = [other] if other.requests == 1 else []
+        if "parts" in theirs:  # and never an empty list
+            more = theirs["parts"]
+        if more:
+            if "parts" not in own:
+                own["parts"] = []
+            own["parts"] += more
         self.requests += other.requests
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
