@@ -380,6 +380,8 @@ def facts_of(state: RunState[Any]) -> list[Any]:
 
 
 def _without_ids(value: Any, names: dict[str, str]) -> Any:
+    if isinstance(value, float):  # a decision is a millisecond later where its author had another one before them
+        return round(value, 2)
     if isinstance(value, str) and value.startswith("grant_"):
         return names.setdefault(value, f"grant {len(names)}")
     return [_without_ids(each, names) for each in value] if isinstance(value, list) else value

@@ -102,7 +102,9 @@ async def test_a_run_goes_on_with_its_own_history_where_the_servers_is_gone(mode
     assert outputs(answered[-2]) == ALL
     assert outputs(answered[-1])[:-1] == ALL  # own history: all of it each time, and what is new
     assert not any("previous_response_id" in each.body or "conversation" in each.body for each in answered[-2:])
-    assert here.effects == ["look_up 1", "refund 2", "look_up 8", "refund 7", "refund 9", "refund 2"]
+    assert here.effects[:3] == ["look_up 1", "refund 2", "look_up 8"]
+    assert sorted(here.effects[3:5]) == ["refund 7", "refund 9"], "side by side, in any order"
+    assert here.effects[5:] == ["refund 2"]
     provider.assert_complete()
 
 
