@@ -298,7 +298,7 @@ def test_an_address_that_is_none_is_wrong_usage(address: str, capsys: pytest.Cap
     assert "is not the address of a desk" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["doctor", "tests.desk_api.agents_here:agents"], ["audit", "verify"]])
+@pytest.mark.parametrize("words", [["doctor", "tests.desk.api.agents_here:agents"], ["audit", "verify"]])
 def test_a_store_that_is_not_there_does_not_look_whole(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -435,7 +435,7 @@ def test_nothing_is_an_answer_too(place: Place, run: Run) -> None:
 def test_standing_decisions_that_contradict_and_holds_of_what_nobody_knows_are_remarked_on(
     place: Place, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    agents = [] if "--desk" in place.options else ["--agents", "tests.desk_api.agents_here:agents"]
+    agents = [] if "--desk" in place.options else ["--agents", "tests.desk.api.agents_here:agents"]
     run("grants", "add", "Support", "refund", *agents)
     capsys.readouterr()
 

@@ -161,8 +161,8 @@ def test_zsh_completes_names(place: Mapping[str, str], tmp_path: Path) -> None:
         ["top", "--once"],
         ["audit", "verify"],
         ["audit", "list"],
-        ["doctor", "tests.desk_api.agents_here:agents"],
-        ["run", "tests.desk_api.agents_here:agents", "--go-on", "run_x"],
+        ["doctor", "tests.desk.api.agents_here:agents"],
+        ["run", "tests.desk.api.agents_here:agents", "--go-on", "run_x"],
     ],
     ids=lambda words: " ".join(words[:2]),
 )

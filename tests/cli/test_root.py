@@ -14,7 +14,7 @@ from placet import __version__
 from placet.cli.main import COMMANDS, main
 from tests.cli.running import PLACET, at_a_terminal, environment, placet, run
 
-AGENT = ["run", "tests.desk_api.agents_here:agents", "--agent", "Support"]
+AGENT = ["run", "tests.desk.api.agents_here:agents", "--agent", "Support"]
 HELP = Path(__file__).parent / "help"
 
 

@@ -21,7 +21,7 @@ from placet.stores.opening import open_store
 from tests.cli.running import at_a_terminal
 from tests.support.desk_server import support_agents
 
-AGENTS = ["--agents", "tests.desk_api.agents_here:agents"]
+AGENTS = ["--agents", "tests.desk.api.agents_here:agents"]
 Run = Callable[..., tuple[int, str, str]]
 """The exit code, standard output and standard error of a command."""
 
@@ -136,7 +136,7 @@ def driven_by_another(store: str, run_id: str) -> Iterator[None]:
 
 
 def test_options_may_stand_between_the_other_words(store: str, run: Run) -> None:
-    in_between = run("run", "tests.desk_api.agents_here:agents", "--agent", "Support", "settle both", "--json")
+    in_between = run("run", "tests.desk.api.agents_here:agents", "--agent", "Support", "settle both", "--json")
     made = run("grants", "add", "--reject", "Support", *AGENTS, "refund")
     first = run("grants", "--reason", "month's end", "hold", "tool", "refund")
     unknown = run("grants", "add", "--rejct", "Support", "refund")
@@ -213,7 +213,7 @@ def test_the_id_of_a_question_that_was_asked_anew_names_the_new_one(word: str, s
 
 
 @pytest.mark.parametrize(
-    "words", [["pending"], ["runs"], ["audit", "verify"], ["doctor", "tests.desk_api.agents_here:agents"]]
+    "words", [["pending"], ["runs"], ["audit", "verify"], ["doctor", "tests.desk.api.agents_here:agents"]]
 )
 @pytest.mark.parametrize("how", ["option", "environment"])
 def test_what_is_no_address_of_a_store_is_wrong_usage(

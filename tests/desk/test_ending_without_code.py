@@ -13,8 +13,8 @@ from placet.desk import Desk
 from placet.facts.errors import ToolsetUnavailable
 from placet.stores.opening import open_store
 from placet.testing import ManualClock, function_call
-from tests.agents.scenes import assert_paired
 from tests.desk.scenes import PATIENCE, Planned
+from tests.runtime.team_scenes import assert_paired
 from tests.support.changed_code import CHANGES, PAYS, pay
 
 pytestmark = pytest.mark.promise("P15")

@@ -19,9 +19,9 @@ from placet.stores.opening import open_store
 from placet.testing import function_call
 from placet.testing.provider import FakeProvider
 from tests.cli.running import placet
+from tests.desk.api.scenes import problem
 from tests.desk.scenes import PATIENCE
-from tests.desk_api.scenes import problem
-from tests.providers.runtime.scenes import DONE, THREE_CALLS, Shop, shop
+from tests.models.runs.scenes import DONE, THREE_CALLS, Shop, shop
 from tests.support.desk_server import running_desk
 
 LOOK = [function_call("look_up", {"order": "1"}, call_id="l1")]

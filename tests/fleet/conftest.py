@@ -1,12 +1,10 @@
-"""More time for tests with many processes, and a witness outside of Placet."""
+"""More time for tests with many processes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-
-from tests.desk.scenes import Witness
 
 HERE = Path(__file__).parent
 
@@ -16,8 +14,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(240))
-
-
-@pytest.fixture
-def witness(tmp_path: Path) -> Witness:
-    return Witness(tmp_path / "witness")

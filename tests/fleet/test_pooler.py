@@ -24,8 +24,8 @@ from placet.testing.contracts import StoreContract
 from placet.testing.desk_contracts import DeskStoreContract, Driver
 from placet.testing.engine_contract import AGENT, EngineScene
 from tests.cli.running import placet
+from tests.desk.api.test_serve import ROOT, running, when
 from tests.desk.scenes import Witness, support
-from tests.desk_api.test_serve import ROOT, running, when
 from tests.fleet.scenes import PATIENCE, desk, rows, sooner_or_later, worker
 from tests.fleet.workers import WorkerProcess
 from tests.support.pgbouncer import PgBouncer, pgbouncer
@@ -206,7 +206,7 @@ def _crew() -> list[object]:
 
 
 def test_a_served_desk_says_that_it_polls_and_decides_at_many_hands(url: str, tmp_path: Path) -> None:
-    command = ("serve", "tests.desk_api.agents_here:agents", "--port", "0", "--no-auth", "--store", url)
+    command = ("serve", "tests.desk.api.agents_here:agents", "--port", "0", "--no-auth", "--store", url)
     with running(*command, cwd=tmp_path) as process:
         said = process.read_until("Ctrl-C ends it")
         headers = {"Origin": process.url}

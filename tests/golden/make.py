@@ -1,6 +1,6 @@
 """How the golden files were made. Run it only when the format gets a new version, and then under new names.
 
-The files are committed as they are and must load and finish for ever: `tests/unit/test_golden.py`. This script writes
+The files are committed as they are and must load and finish for ever: `tests/states/test_golden.py`. This script writes
 only files that do not exist yet. The ids of runs are minted and differ from one making to the next; all times come from
 a clock that stands still.
 

@@ -12,7 +12,18 @@ import pytest
 from placet import InMemorySession, MemoryStore, RunConfig, Runner, SessionBusy, UserError
 from placet.sessions.openai_conversations import OpenAIConversationsSession
 from placet.testing.session_contract import SECONDS, assistant, called, returned, said, talk, user
-from tests.agents.scenes import Traces, approve_all, assert_paired, call, done, facts, go, reloaded, scripted, sent
+from tests.runtime.team_scenes import (
+    Traces,
+    approve_all,
+    assert_paired,
+    call,
+    done,
+    facts,
+    go,
+    reloaded,
+    scripted,
+    sent,
+)
 from tests.sessions.conversations_server import ConversationsServer
 
 

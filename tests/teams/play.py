@@ -35,7 +35,7 @@ from placet.core.state import RunFold
 from placet.facts.events import InChild, InputAdded, RunStopped
 from placet.ports import Lease
 from placet.testing import Crash, CrashingStore, ManualClock, assistant_message
-from tests.agents.scenes import Item, assert_paired, go
+from tests.runtime.team_scenes import Item, assert_paired, go
 from tests.teams.team import Effect, Team, number_in
 from tests.teams.witness import REFUSED, Witness
 

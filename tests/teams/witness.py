@@ -27,7 +27,7 @@ from placet import (
 )
 from placet.ports import StreamPart
 from placet.testing import assistant_message
-from tests.agents.scenes import Item, assert_paired
+from tests.runtime.team_scenes import Item, assert_paired
 from tests.teams.team import (
     GATED,
     REPEATABLE,

@@ -1,5 +1,0 @@
-"""What `placet serve tests.desk_api.agents_here:agents` serves."""
-
-from tests.support.desk_server import support_agents
-
-agents = support_agents()
