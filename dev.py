@@ -2,6 +2,7 @@
 
     python3 dev.py demo [...]      run the demo: an agent pauses, a person decides, the run goes on
     python3 dev.py test            lint, types and all tests; this is what has to pass
+    python3 dev.py test --all      that, and what takes long: sweeps, kills at every step, guards, a soak; for a release
     python3 dev.py test -k WORDS   with arguments for pytest: only pytest, with these arguments
     python3 dev.py lint [--fix]    ruff: rules and formatting (--fix repairs what it can)
     python3 dev.py types [...]     mypy, strict
@@ -367,11 +368,31 @@ def demo(arguments: list[str]) -> int:
     return become("-m", "placet.cli.main", "demo", *arguments)
 
 
+# Half of what tests do is to wait, for processes, databases and a browser. So there are more of them than cores, and
+# one that is free takes over from one that has many left.
+PARALLEL = ("-n", str(max(4, os.cpu_count() or 1)), "--dist", "worksteal")
+
+# What takes too long for every change. A release has to pass it: `test --all`.
+LONG_CHECKS = {
+    "generated runs": ["tests.generated.sweep", "--seeds", "2000"],
+    "generated teams": ["tests.teams.sweep", "--seeds", "1000"],
+    "generated trees of nested runs": ["tests.runtime.trees", "--seeds", "2000"],
+    "kills, SQLite": ["tests.kills.sweep", "--kills", "500", "--store", "sqlite"],
+    "kills, PostgreSQL": ["tests.kills.sweep", "--kills", "500", "--store", "postgresql"],
+    "a death at every await": ["tests.kills.sweep", "--every-await"],
+    "requests that the API describes, and others": ["tests.desk.api.fuzz", "--examples", "300"],
+    "ten minutes of a fleet": ["tests.fleet.soak"],
+    "each guard taken out": ["tests.guards.harness"],
+}
+
+
 def test(arguments: list[str]) -> int:
     set_up_mcp_servers()
     set_up_system()
-    pytest = ["pytest", "-n", "2", *arguments]
-    if arguments:
+    everything = "--all" in arguments
+    words = [word for word in arguments if word != "--all"]
+    pytest = ["pytest", *PARALLEL, *(["--long"] if everything else []), *words]
+    if words:
         return report(check({"pytest": pytest}))
     failed = check(
         {
@@ -382,6 +403,7 @@ def test(arguments: list[str]) -> int:
     )
     say("— docs")
     failed += [] if build_site() else ["docs"]
+    failed += check(LONG_CHECKS) if everything else []
     return report(failed + check({"pytest": pytest}))  # last, so that its summary ends the output
 
 

@@ -28,6 +28,21 @@ KEYS_AND_ADDRESSES = (
 def pytest_configure(config: pytest.Config) -> None:
     _listen_to_interrupts()
     config.addinivalue_line("markers", "promise(*ids): the promises of tests/promises/promises.toml that this keeps")
+    config.addinivalue_line("markers", "long: takes too long for every change; run by `dev.py test --all`")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the tests that are marked long, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long tests are left out, not skipped, unless they are asked for."""
+    if config.getoption("--long"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("long")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
 
 
 def _listen_to_interrupts() -> None:
