@@ -26,13 +26,13 @@ from placet.facts import events as e
 from placet.facts.codec import JsonObject
 from placet.facts.ids import mint
 from placet.ports import DeskStore, ModelRequest, RequestQuery, StreamPart
-from placet.stores import sqlite_writes
 from placet.stores.postgres import PostgresStore
-from placet.stores.postgres_connections import SQL as POSTGRES_SQL
-from placet.stores.postgres_parameters import parameters
+from placet.stores.postgres.connections import execute_steps as execute_on_postgres
+from placet.stores.postgres.writes import append as append_to_postgres
 from placet.stores.sqlite import SQLiteStore
-from placet.stores.sqlite_files import SQLiteFile
-from placet.stores.writing import append_of
+from placet.stores.sqlite.file import SQLiteFile, execute_steps
+from placet.stores.sqlite.writes import append
+from placet.stores.sql.appending import append_of
 from placet.testing import assistant_message, function_call
 from tests.support.postgres import PostgresServer
 
@@ -147,7 +147,7 @@ def _plain_sqlite(path: Path, writers: int, seconds: float) -> float:
 def _transact(db: sqlite3.Connection, writer: Writer, line: bytes) -> None:
     given = append_of(None, writer.log, [line], writer.run)
     db.execute("BEGIN IMMEDIATE")
-    sqlite_writes.append(db, given)
+    execute_steps(db, append(False, given))
     db.execute("COMMIT")
     writer.log.append(line)
 
@@ -163,8 +163,8 @@ async def _plain_postgres(url: str, writers: int, seconds: float) -> float:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as db:
             line = writer.first()
             while time.perf_counter() < end:
-                given = parameters(append_of(None, writer.log, [line], writer.run)) | {"again": False}
-                await (await db.execute(POSTGRES_SQL["append"], given)).fetchone()
+                given = append_of(None, writer.log, [line], writer.run)
+                await execute_on_postgres(db, append_to_postgres(False, given))
                 writer.log.append(line)
                 line = writer.next()
                 count += 1

@@ -15,7 +15,7 @@ from placet.desk import Desk
 from placet.ports import DeskStore, ModelRequest, StoredRun
 from placet.runtime.journal import fold_log, load_recent
 from placet.service.audit import verify
-from placet.stores import caching
+from placet.stores.sql import loading
 from placet.stores.opening import open_store
 from placet.testing import assistant_message, function_call
 from tests.desk.scenes import PATIENCE, Witness
@@ -135,7 +135,7 @@ async def test_all_folds_that_were_ever_written_are_a_few_times_as_large_as_the_
     url: str, witness: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[int] = []
-    make = caching.CachedFold
+    make = loading.CachedFold
 
     def noted(**given: Any) -> Any:
         written.append(len(given["data"]))
@@ -197,7 +197,7 @@ async def test_a_cache_that_is_no_good_is_left_aside_and_made_anew(any_url: str,
 
     assert stored.log is not None
     assert stored.log.start == 0
-    assert fold[1] == caching.fold_version()
+    assert fold[1] == loading.fold_version()
     assert 200 < fold[0] < 100000
 
 

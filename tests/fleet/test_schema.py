@@ -13,7 +13,7 @@ from placet.facts.errors import StoreError
 from placet.fleet import schema
 from placet.fleet.schema import migrate
 from placet.stores.postgres import PostgresStore
-from placet.stores.queries import read_migration
+from placet.stores.sql.statements import read_migration
 from tests.cli.running import placet
 from tests.support.postgres import PostgresServer
 

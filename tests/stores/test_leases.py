@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from placet.ports import Lease
-from placet.stores.leases import LeaseBook
+from placet.stores.sql.leases import LeaseBook
 from placet.testing import ManualClock
 from placet.testing.desk_contracts import Driver
 

@@ -8,7 +8,15 @@ import pytest
 
 from placet.facts.errors import StoreError
 from placet.stores.postgres import PostgresStore
-from placet.stores.queries import Dialect, Migration, migrations, read_migration, statements
+from placet.stores.sql.statements import (
+    Dialect,
+    Migration,
+    migrations,
+    read_migration,
+    read_statements,
+    statements,
+    translate,
+)
 from placet.stores.sqlite import SQLiteStore
 from placet.testing.desk_contracts import Story
 
@@ -95,11 +103,28 @@ def test_every_migration_says_the_oldest_code_and_they_are_numbered_without_gaps
         read_migration("0002_silent.sql", HARMLESS)
 
 
-def test_every_statement_has_a_sentence(dialect: Dialect) -> None:
-    file = Path(__file__).resolve().parents[2] / "src" / "placet" / "stores" / "sql" / f"{dialect}.sql"
-    lines = file.read_text().splitlines()
+def test_every_statement_has_a_sentence_and_a_name_of_its_own(dialect: Dialect) -> None:
+    lines = [line for file in [*_files("sql"), *_files(dialect)] for line in file.read_text().splitlines()]
     named = [number for number, line in enumerate(lines) if line.startswith("-- name: ")]
 
     assert len(named) == len(statements(dialect)) > 20
     for number in named:
         assert lines[number + 1].startswith("-- "), lines[number]
+
+
+def test_a_dialect_has_a_statement_of_its_own_only_where_the_two_differ() -> None:
+    own = {dialect: read_statements("".join(map(Path.read_text, _files(dialect)))) for dialect in ("sqlite", "postgres")}
+    twice = own["sqlite"].keys() & own["postgres"].keys()
+
+    assert twice == {"create_schema_table", "record_migration", "has_schema"}  # the catalogue is the dialect's
+
+
+def test_a_statement_is_translated_and_nothing_else_in_it_is_taken_for_a_parameter() -> None:
+    text = "SELECT a::text, placet_now() FROM t WHERE b = :b AND c < placet_settled() FOR UPDATE"
+
+    assert translate("postgres", text) == text.replace(":b", "%(b)s")
+    assert translate("sqlite", text) == "SELECT a::text, :now FROM t WHERE b = :b AND c < 9223372036854775807"
+
+
+def _files(folder: str) -> list[Path]:
+    return sorted((Path(__file__).resolve().parents[2] / "src" / "placet" / "stores" / folder).glob("*.sql"))

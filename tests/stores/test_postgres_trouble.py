@@ -12,10 +12,12 @@ import pytest
 
 from placet.facts import events as e
 from placet.facts.errors import StoreError
-from placet.stores import postgres as module
 from placet.stores.postgres import PostgresStore
-from placet.stores.postgres_deleting import delete, purge
-from placet.stores.postgres_parameters import parameters
+from placet.stores.postgres import store as module
+from placet.stores.postgres.connections import execute_steps, sql
+from placet.stores.sql.forgetting import delete, purge
+from placet.stores.postgres.writes import append
+from placet.stores.sql.appending import append_of
 from placet.testing.desk_contracts import Driver, Story, until, within
 from tests.support.postgres import PostgresServer
 
@@ -127,7 +129,7 @@ class LosesAnswers:
 
         async def cut(db, query, params=None, **options):  # type: ignore[no-untyped-def]
             cursor = await execute(db, query, params, **options)
-            if self.lost == 0 and query in (module.SQL["append"], module.SQL["lease"]):
+            if self.lost == 0 and query in (sql("append"), sql("lease")):
                 self.lost += 1
                 db.pgconn.finish()
                 raise psycopg.OperationalError("server closed the connection unexpectedly")
@@ -171,12 +173,12 @@ async def test_a_deletion_whose_answer_was_lost_is_told_as_done_and_written_once
     one, rest = e.RunsDeleted([], "ops", 9.0), e.RunsDeleted([], "ops", 10.0, None, 4000.0)
 
     deleted = [
-        await store.connections.do(lambda db, _, again=again: delete(db, again, stories[0].id, one))  # type: ignore[misc]
+        await store.connections.do(lambda db, _, again=again: execute_steps(db, delete(again, stories[0].id, one)))  # type: ignore[misc]
         for again in (False, True)
     ]
-    unknown = await store.connections.do(lambda db, _: delete(db, True, "run_x", one))
+    unknown = await store.connections.do(lambda db, _: execute_steps(db, delete(True, "run_x", one)))
     purged = [
-        await store.connections.do(lambda db, _, again=again: purge(db, again, 1000, rest))  # type: ignore[misc]
+        await store.connections.do(lambda db, _, again=again: execute_steps(db, purge(again, 1000, rest)))  # type: ignore[misc]
         for again in (False, True)
     ]
 
@@ -376,11 +378,8 @@ async def _end_of_feed(store: PostgresStore) -> int:
 
 
 async def _append_without_commit(db, story: Story) -> None:  # type: ignore[no-untyped-def]
-    from placet.stores.writing import append_of
-
     line = story.line(e.RunStarted("Clerk", "hello", 10))
-    given = parameters(append_of(None, story.log, [line], story.run)) | {"again": False}
-    await db.execute(module.SQL["append"], given)
+    await execute_steps(db, append(False, append_of(None, story.log, [line], story.run)))
 
 
 def _run(url: str, sql: str) -> None:

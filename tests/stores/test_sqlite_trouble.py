@@ -18,9 +18,9 @@ import pytest
 
 from placet.facts import events as e
 from placet.facts.errors import PositionConflict, StoreError
-from placet.stores.queries import migrations
+from placet.stores.sql.statements import migrations
 from placet.stores.sqlite import SQLiteStore
-from placet.stores.sqlite_files import SQL, SQLiteFile
+from placet.stores.sqlite.file import SQLiteFile, sql
 from placet.testing.desk_contracts import Driver, Story, until, within
 
 NOBODY = 65534
@@ -225,7 +225,7 @@ async def test_whoever_comes_while_another_migrates_waits_and_finds_it_done(path
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("PRAGMA journal_mode = WAL")
     other.execute("BEGIN IMMEDIATE")
-    other.execute(SQL["create_schema_table"])
+    other.execute(sql("create_schema_table"))
     for migration in migrations("sqlite"):
         SQLiteFile(str(path), 0.0)._apply(other, migration)
     store = SQLiteStore(path)

@@ -14,7 +14,7 @@ from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_store, agents_of, object_of, say_if_pooled
 from placet.declare.run_config import RunConfig
 from placet.service.driving import MAX_TAKEOVERS
-from placet.stores.leases import DEFAULT_TTL
+from placet.stores.sql.leases import DEFAULT_TTL
 from placet.stores.opening import open_store
 from placet.stores.sqlite import SQLiteStore
 

@@ -12,7 +12,7 @@ from placet.facts.codec import encode
 from placet.facts.errors import UserError
 from placet.facts.events import FourEyesSet, Pattern
 from placet.ports import DeskStore, Record, RecordStep
-from placet.stores.operators import FOUR_EYES, SETTING, read_patterns
+from placet.stores.sql.operators import FOUR_EYES, SETTING, read_patterns
 
 MAX_PATTERNS = 100
 

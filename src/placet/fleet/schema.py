@@ -16,9 +16,9 @@ import msgspec
 
 from placet.facts.errors import StoreError
 from placet.stores.postgres import PostgresStore
-from placet.stores.postgres_connections import SQL as STORE_SQL
-from placet.stores.postgres_connections import Connection
-from placet.stores.queries import Migration, read_migrations, read_statements
+from placet.stores.postgres.connections import Connection
+from placet.stores.postgres.connections import sql as store_sql
+from placet.stores.sql.statements import Migration, read_migrations, read_statements
 
 FIRST_POST = 50
 """Of the migrations of one version of the library, those with a number from here on are for later."""
@@ -58,7 +58,7 @@ async def migrate(store: PostgresStore) -> Migrated:
         if applied is not None and _is_complete(applied):
             return Migrated([], [])
         async with db.transaction():
-            await db.execute(STORE_SQL["lock_schema"])
+            await db.execute(store_sql("lock_schema"))
             await db.execute(fleet_sql()["create_record"])
             return await _apply_missing(db, await _applied(db) or set())
 

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from placet.core.index import RequestRow, rebuilt, run_status
+from placet.core.index import RequestRow, rebuilt
 from placet.core.log import Log, read_lines
 from placet.core.operators import Operators
 from placet.core.state import RunFold
 from placet.facts.errors import PlacetError
 from placet.facts.events import GrantMade, HoldKind, HoldPlaced, Pattern, Record, RunErased, TokenChanged, UserChanged
 from placet.ports import DeskStore, Hold, IndexedRun
-from placet.stores.erasing import is_blank
-from placet.stores.rows import read_grant, read_request
-from placet.stores.writing import final_output, holds_session, stopped, wake_at
+from placet.stores.sql.forgetting import is_blank
+from placet.stores.sql.rows import read_grant, read_request
+from placet.stores.sql.columns import run_columns
 
 PAGE = 1000
 
@@ -37,26 +37,14 @@ async def index_problem(store: DeskStore, log: Log, erasure: RunErased | None) -
 
 
 def _of_run(columns: Mapping[str, object], records: Sequence[Record], run: RunFold) -> Iterator[str]:
-    last = records[-1].at
-    said: dict[str, object] = {
-        "agent": run.starting_agent,
-        "status": run_status(run),
-        "turn": run.turn,
-        "holds_session": holds_session(run),
-        "final_output": final_output(run),
-        "stopped": stopped(run),
-        "started_by": run.started_by,
-        "wake_at": wake_at(run),
-        "updated_at": last,
-        "ended_at": last if run.has_ended else None,
-        "erased_at": None,
-    }
+    said: dict[str, object] = msgspec.structs.asdict(run_columns(run, records[-1].at)) | {"erased_at": None}
+    session = said.pop("session")
     for name, value in said.items():
         if not _is_same(columns[name], value):
             yield f"the list says otherwise about its {name} than its log"
     if columns["created_at"] not in {record.at for record in records}:  # of a state that was taken over: a later one's
         yield "the list says otherwise about its created_at than its log"
-    if columns["session"] not in (run.session, run.session_key):  # older code kept the bare id
+    if columns["session"] not in (run.session, session):  # older code kept the bare id
         yield "the list says otherwise about its session than its log"
 
 

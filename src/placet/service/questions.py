@@ -14,7 +14,7 @@ from placet.core.snapshot import UnusableFold, restore
 from placet.core.state import RunFold
 from placet.facts.errors import IndexAltered, NotPending
 from placet.ports import DeskStore
-from placet.stores.erasing import is_blank
+from placet.stores.sql.forgetting import is_blank
 
 logger = logging.getLogger("placet.service")
 

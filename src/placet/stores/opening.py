@@ -10,7 +10,7 @@ from placet.clock import SYSTEM_CLOCK, Clock
 from placet.facts.addresses import without_credentials
 from placet.facts.checks import FLAG, SECONDS, check
 from placet.facts.errors import UserError
-from placet.stores.leases import DEFAULT_TTL
+from placet.stores.sql.leases import DEFAULT_TTL
 from placet.stores.sqlite import SQLiteStore
 
 if TYPE_CHECKING:

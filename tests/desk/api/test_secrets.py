@@ -13,7 +13,7 @@ from placet.desk.access.secrets import new_secret
 from placet.ports import Record
 from placet.stores.opening import open_store
 from placet.stores.postgres import PostgresStore
-from placet.stores.queries import migrations
+from placet.stores.sql.statements import migrations
 from placet.stores.sqlite import SQLiteStore
 from tests.desk.api.scenes import problem
 from tests.support.desk_server import PASSWORD, RunningDesk, running_desk

@@ -5,14 +5,57 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
+from typing import TypeVar
 
 from placet.facts.errors import StoreError
 from placet.private_files import make_private, remark_if_open
-from placet.stores.queries import Migration, check_code, migrations, no_store_in, statements
+from placet.stores.sql.statements import (
+    Migration,
+    Row,
+    Statement,
+    Steps,
+    check_code,
+    migrations,
+    no_store_in,
+    run_steps,
+    statement_text,
+)
 
-SQL = statements("sqlite")
+V = TypeVar("V")
 _RETRY_SECONDS = 0.02
+
+
+@cache
+def sql(name: str, filters: str = "") -> str:
+    return statement_text("sqlite", name, filters)
+
+
+def execute(db: sqlite3.Connection, statement: Statement) -> list[Row]:
+    """The statement's rows. Every statement is told the time: this is the clock by which leases are measured."""
+    text, given, now = sql(statement.name, statement.filters), statement.given, time.time()
+    if isinstance(given, list):
+        return db.executemany(text, [{**each, "now": now} for each in given]).fetchall()
+    return db.execute(text, {**given, "now": now}).fetchall()
+
+
+def execute_steps(db: sqlite3.Connection, steps: Steps[V]) -> V:
+    return run_steps(steps, partial(execute, db))
+
+
+@contextmanager
+def in_transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """A transaction that writes: no other can begin one until it ends."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
 
 
 class SQLiteFile:
@@ -86,31 +129,36 @@ class SQLiteFile:
     def _migrate(self, db: sqlite3.Connection) -> None:
         if self._is_current(db):
             return
-        db.execute("BEGIN IMMEDIATE")  # the others wait here, and then find everything done
-        try:
-            db.execute(SQL["create_schema_table"])
-            done, oldest_code = db.execute(SQL["applied"]).fetchone()
+        with in_transaction(db):  # the others wait here, and then find everything done
+            db.execute(sql("create_schema_table"))
+            done, oldest_code = db.execute(sql("applied")).fetchone()
             check_code(self._known, oldest_code, f"The store {self.path}")
             for migration in self._known:
                 if migration.number > done:
                     self._apply(db, migration)
-            db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
 
     def _is_current(self, db: sqlite3.Connection) -> bool:
         if not _has_schema(db):
             return False
-        done, oldest_code = db.execute(SQL["applied"]).fetchone()
+        done, oldest_code = db.execute(sql("applied")).fetchone()
         check_code(self._known, oldest_code, f"The store {self.path}")
         return bool(done >= self._known[-1].number)
 
     def _apply(self, db: sqlite3.Connection, migration: Migration) -> None:
         for statement in _split(migration.sql):
             db.execute(statement)
-        db.execute(SQL["record_migration"], (migration.number, migration.oldest_code, migration.name, time.time()))
+        given = {"number": migration.number, "oldest_code": migration.oldest_code, "name": migration.name}
+        execute(db, Statement("record_migration", given))
+
+    def empty_the_wal(self) -> None:
+        """Have what is in the write-ahead log moved into the file and cut off. While others read an older state of the
+        file, SQLite leaves it for later."""
+        db = self.connect()
+        try:
+            db.execute("PRAGMA busy_timeout = 2000")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            db.close()
 
     def explain(self, error: sqlite3.Error) -> StoreError:
         """What went wrong, and what to do about it. In all of these cases nothing was written."""
@@ -134,7 +182,7 @@ _EXPLAINED = {
 
 
 def _has_schema(db: sqlite3.Connection) -> bool:
-    return db.execute("SELECT 1 FROM sqlite_master WHERE name = 'placet_schema'").fetchone() is not None
+    return db.execute(sql("has_schema")).fetchone() is not None
 
 
 def _primary(error: sqlite3.Error) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from placet.ports import Lease
-from placet.stores.postgres_connections import SQL, connection_options
+from placet.stores.postgres.connections import connection_options, sql
 
 
 class Renewals:
@@ -22,16 +22,16 @@ class Renewals:
 
     def _is_pooled(self) -> bool:
         """What is set in a pooler's connection would stay there for others."""
-        row = self._db.execute(SQL["backend"]).fetchone()
+        row = self._db.execute(sql("backend")).fetchone()
         return row is None or row[0] != self._db.info.backend_pid
 
     def renew(self, held: Sequence[Lease], ttl: float) -> Sequence[bool]:
-        rows = self._db.execute(SQL["renew_leases"], _ids(held) | {"ttl": ttl}).fetchall()
+        rows = self._db.execute(sql("renew_leases"), _ids(held) | {"ttl": ttl}).fetchall()
         still_ours = {(run_id, epoch) for run_id, epoch in rows}
         return [(lease.run_id, lease.epoch) in still_ours for lease in held]
 
     def expire(self, gone: Sequence[Lease]) -> None:
-        self._db.execute(SQL["expire_leases"], _ids(gone))
+        self._db.execute(sql("expire_leases"), _ids(gone))
 
     def close(self) -> None:
         self._db.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import msgspec
 
@@ -13,7 +13,9 @@ from placet.facts.codec import encode
 from placet.facts.errors import StoreError, UserError
 from placet.facts.events import Fact, GrantMade
 from placet.facts.ids import session_of_key
-from placet.ports import OldestRequest, Page, RunRow, StoreNumbers
+from placet.ports import IndexedOperators, IndexedRun, OldestRequest, Page, RunRow, StoreNumbers
+from placet.stores.sql.columns import INDEXED_GRANT, INDEXED_REQUEST, INDEXED_RUN
+from placet.stores.sql.statements import Given, Row
 
 R = TypeVar("R")
 V = TypeVar("V")
@@ -77,7 +79,7 @@ def read_grant(data: str) -> GrantMade:
         ) from error
 
 
-def checked(run_id: str, length: int, lines: Sequence[tuple[object, int, int]], start: int = 0) -> list[bytes]:
+def checked(run_id: str, length: int, lines: Sequence[Row], start: int = 0) -> list[bytes]:
     """The texts of a log from `start` on, from each line's text, checksum and position; StoreError if it is not what
     was written."""
     for position, (text, checksum, stored_position) in enumerate(lines, start):
@@ -88,6 +90,11 @@ def checked(run_id: str, length: int, lines: Sequence[tuple[object, int, int]], 
     return [text for text, *_ in lines if isinstance(text, bytes)]
 
 
+def lines_in(rows: Sequence[Row]) -> list[Row]:
+    """Text, checksum and position of the lines in the rows of `load` or `operators_log`."""
+    return [row[3:] for row in rows if row[3] is not None]
+
+
 def _damaged(run_id: str, position: int) -> StoreError:
     return StoreError(
         f"The stored log of run {run_id} is damaged at line {position}: restore it from a backup. "
@@ -95,42 +102,23 @@ def _damaged(run_id: str, position: int) -> StoreError:
     )
 
 
-RunColumns: TypeAlias = tuple[Any, ...]  # Any: msgspec checks each of them
-"""number, id, agent, status, created_at, updated_at, length, turn, session, final_output, stopped, started_by,
-is_driven, has_news, takeovers, is_parked, wake_at, erased_at"""
-
-
-def read_run(columns: RunColumns) -> RunRow:
-    _, run_id, agent, status, created_at, updated_at, length, turn, session, output, stopped, by, *rest = columns
-    is_driven, has_news, takeovers, is_parked, wake_at, erased_at = rest
+def read_run(row: Row) -> RunRow:
+    """Out of a row of `runs` or `run`: its number, then the fields of the record."""
+    found = dict(zip(RunRow.__struct_fields__, row[1:], strict=True))
+    session, output = found["session"], found["final_output"]
     try:
-        return msgspec.convert(
-            {
-                "id": run_id,
-                "agent": agent,
-                "status": shown_status(status, stopped),
-                "created_at": created_at,
-                "updated_at": updated_at,
-                "length": length,
-                "turn": turn,
-                "session": session_of_key(session) if session is not None else None,
-                "final_output": msgspec.json.decode(output) if output is not None else None,
-                "stopped": stopped,
-                "started_by": by,
-                "is_driven": bool(is_driven),
-                "has_news": bool(has_news),
-                "takeovers": takeovers,
-                "is_parked": bool(is_parked),
-                "wake_at": wake_at,
-                "erased_at": erased_at,
-            },
-            RunRow,
-        )
-    except msgspec.MsgspecError as error:
-        raise StoreError(f"The stored row of run {run_id} cannot be read ({error}): it was altered.") from error
+        found |= {
+            "status": shown_status(found["status"], found["stopped"]),
+            "session": session_of_key(session) if session is not None else None,
+            "final_output": msgspec.json.decode(output) if output is not None else None,
+            **{name: bool(found[name]) for name in ("is_driven", "has_news", "is_parked")},
+        }
+        return msgspec.convert(found, RunRow)
+    except (msgspec.MsgspecError, TypeError) as error:
+        raise StoreError(f"The stored row of run {found['id']} cannot be read ({error}): it was altered.") from error
 
 
-def read_numbers(columns: Sequence[Any]) -> StoreNumbers:  # Any: msgspec checks each of them
+def read_numbers(columns: Row) -> StoreNumbers:
     *counted, oldest = columns
     names = StoreNumbers.__struct_fields__
     found = dict(zip(names, [*counted, _oldest(oldest, counted[0])], strict=True))
@@ -186,8 +174,41 @@ def status_filter(status: RunStatus | None) -> str:
     return "" if status is None else f"AND {_STATUS_IS[status]} "
 
 
+_RUN_IS = "run = (SELECT number FROM placet_runs WHERE id = :run_id)"
+
+
+def filtered(given: Given, *names: str) -> str:
+    """The conditions of a query: those of these columns that it is given a value for."""
+    wanted = [name for name in names if given[name] is not None]
+    return "".join(f"AND {_RUN_IS if name == 'run_id' else f'{name} = :{name}'} " for name in wanted)
+
+
 def check_limit(limit: int) -> int:
     given: object = limit
     if not isinstance(given, int) or not 1 <= limit <= 10_000:
         raise UserError(f"A page holds between 1 and 10000 rows, not {limit!r}.")
     return limit
+
+
+# -- for the audit ----------------------------------------------------------------------------------------------------
+
+_FLAGS = ("holds_session", "revoked")
+"""Columns that are numbers in one dialect and truths in the other."""
+
+
+def indexed_run(runs: Sequence[Row], requests: Sequence[Row]) -> IndexedRun | None:
+    """Out of the rows of `indexed_run` and `indexed_requests`."""
+    if not runs:
+        return None
+    return IndexedRun(run=_named(INDEXED_RUN, runs[0]), requests=[_named(INDEXED_REQUEST, row) for row in requests])
+
+
+def indexed_operators(grants: Sequence[Row], strays: Sequence[Row]) -> IndexedOperators:
+    return IndexedOperators(
+        grants=[_named(INDEXED_GRANT, row) for row in grants], strays=[str(row[0]) for row in strays]
+    )
+
+
+def _named(names: Sequence[str], row: Row) -> dict[str, object]:
+    found = dict(zip(names, row, strict=True))
+    return {name: bool(value) if name in _FLAGS else value for name, value in found.items()}

@@ -1,4 +1,4 @@
-"""The bell between the event loops of one process: whoever waits for news is woken when something was written here."""
+"""News between the event loops of one process: who waits for them is woken when something was written here."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import contextlib
 import threading
 
 
-class Bell:
+class NewsSignal:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: set[asyncio.Future[None]] = set()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """From any thread."""
         if not self._waiting:
             return
@@ -23,7 +23,7 @@ class Bell:
                 future.get_loop().call_soon_threadsafe(_resolve, future)
 
     def wait(self) -> asyncio.Future[None]:
-        """A future that the next ring resolves. Take it before looking, so that nothing falls in between."""
+        """A future that the next notification resolves. Take it before looking, so that nothing falls in between."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._lock:
             self._waiting.add(future)

@@ -15,7 +15,8 @@ from concurrent.futures import Future
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from placet.facts.errors import PlacetError, StoreError
-from placet.stores.sqlite_files import SQLiteFile
+from placet.stores.sql.statements import Steps
+from placet.stores.sqlite.file import SQLiteFile, execute_steps, in_transaction
 
 V = TypeVar("V")
 
@@ -24,8 +25,8 @@ MAX_GROUP = 512
 
 
 class _Job(Generic[V]):
-    def __init__(self, work: Callable[[sqlite3.Connection], V] | None) -> None:
-        self.work = work
+    def __init__(self, steps: Steps[V] | None) -> None:
+        self.steps = steps
         """None: only open the file."""
         self.future: Future[V] = Future()
 
@@ -46,9 +47,9 @@ class Writer:
         self._thread = threading.Thread(target=self._serve, name="placet-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Callable[[sqlite3.Connection], V] | None) -> Future[V]:
-        """Have work done in a transaction; the future is resolved when it is on the disk."""
-        job = _Job(work)
+    def submit(self, steps: Steps[V] | None) -> Future[V]:
+        """Have steps executed in a transaction; the future is resolved when it is on the disk."""
+        job = _Job(steps)
         with self._lock:
             if self._is_closed:
                 raise StoreError(f"The store {self._file.path} was closed.")
@@ -97,25 +98,16 @@ class Writer:
     def _in_one_transaction(self, group: Sequence[_Job[Any]]) -> list[_Outcome]:
         if self._db is None:
             self._db = self._file.connect()
-        outcomes: list[_Outcome] = [(job, None, None) for job in group if job.work is None]
-        to_do = [job for job in group if job.work is not None]
-        if not to_do:
-            return outcomes
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            outcomes += [self._do(self._db, job) for job in to_do]
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+        outcomes: list[_Outcome] = [(job, None, None) for job in group if job.steps is None]
+        if len(outcomes) < len(group):
+            with in_transaction(self._db):
+                outcomes += [self._do(self._db, job, job.steps) for job in group if job.steps is not None]
         return outcomes
 
-    def _do(self, db: sqlite3.Connection, job: _Job[Any]) -> _Outcome:
-        assert job.work is not None
+    def _do(self, db: sqlite3.Connection, job: _Job[V], steps: Steps[V]) -> _Outcome:
         db.execute("SAVEPOINT job")
         try:
-            result = job.work(db)
+            result = execute_steps(db, steps)
         except _OF_THE_WHOLE_TRANSACTION:
             raise
         except Exception as error:  # noqa: BLE001  # a conflict, a bug: it is this job's alone

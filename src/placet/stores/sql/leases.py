@@ -8,6 +8,8 @@ can be collected.
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -15,6 +17,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from placet.clock import Clock
+from placet.facts.errors import RunConflict
+from placet.facts.ids import mint
 from placet.ports import Lease
 from placet.stores.outages import Outage
 
@@ -25,6 +29,24 @@ DEFAULT_TTL = 30.0
 
 DEAD = 0.0
 """The end of a lease that somebody else has taken over."""
+
+
+def pause_after_giving_up(ttl: float) -> float:
+    """How long a run is left alone that its driver gave up in the middle: an error there may come again at once."""
+    return ttl / 10
+
+
+def new_owner() -> str:
+    """Who we are, for others to read, and a mark of this one lease."""
+    return f"process {os.getpid()} on {socket.gethostname()}#{mint('lease')}"
+
+
+def driven_by(run_id: str, owner: str) -> RunConflict:
+    return RunConflict(f"Run {run_id} is being driven by {owner.partition('#')[0]}: wait for that to return.")
+
+
+def taken_over(run_id: str) -> RunConflict:
+    return RunConflict(f"Run {run_id} was taken over by somebody else.")
 
 
 class Renewals(Protocol):

@@ -15,26 +15,61 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict
 
-from placet.facts.errors import StoreError
-from placet.stores.cancelling import Cancellations
-from placet.stores.queries import Migration, check_code, migrations, no_store_in, statements
+from placet.facts.errors import PlacetError, StoreError
+from placet.stores.postgres.cancelling import Cancellations
+from placet.stores.postgres.writes import with_searchable
+from placet.stores.sql.statements import (
+    Migration,
+    Row,
+    Statement,
+    Steps,
+    check_code,
+    migrations,
+    no_store_in,
+    statement_text,
+)
 
 logger = logging.getLogger("placet.stores")
 
 V = TypeVar("V")
-Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]  # Any: what the columns hold
+Connection: TypeAlias = AsyncConnection[Row]
 Work: TypeAlias = Callable[[Connection, bool], Awaitable[V]]
 """Given a connection, and whether this was tried before."""
 
-TEXTS = statements("postgres")
-SQL = {name: text.encode() for name, text in TEXTS.items()}
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+
+
+@cache
+def sql(name: str, filters: str = "") -> bytes:
+    return statement_text("postgres", name, filters).encode()
+
+
+async def execute(db: Connection, statement: Statement) -> list[Row]:
+    text, given = sql(statement.name, statement.filters), statement.given
+    if isinstance(given, list):
+        async with db.cursor() as cursor:
+            await cursor.executemany(text, given)
+        return []
+    cursor = await db.execute(text, with_searchable(given), binary=True)
+    return await cursor.fetchall() if cursor.description is not None else []
+
+
+async def execute_steps(db: Connection, steps: Steps[V]) -> V:
+    """`run_steps` of the event loop."""
+    try:
+        statement = next(steps)
+        while True:
+            statement = steps.send(await execute(db, statement))
+    except StopIteration as done:
+        value: V = done.value
+        return value
 
 
 class Connections:
@@ -103,6 +138,9 @@ class Connections:
             db = self._idle.pop() if self._idle else await self._connect()
             try:
                 yield db
+            except PlacetError:  # ours: the transaction was rolled back, and the connection is as good as before
+                await self._keep(db)
+                raise
             except BaseException:
                 await _drop(db)  # whatever happened, a new connection is in a known state
                 raise
@@ -136,29 +174,29 @@ class Connections:
             logger.info("pooler found", extra={"action": "pooler_found"})
 
     async def _migrate(self, db: Connection) -> None:
-        if not self._creates and not (await _row(db, SQL["has_schema"]))[0]:
+        if not self._creates and not (await _row(db, sql("has_schema")))[0]:
             raise no_store_in("The database")
         if not await self._is_current(db):
             async with db.transaction():
-                await db.execute(SQL["lock_schema"])
-                await db.execute(SQL["create_schema_table"])
-                done, oldest_code = await _row(db, SQL["applied"])
+                await db.execute(sql("lock_schema"))
+                await db.execute(sql("create_schema_table"))
+                done, oldest_code = await _row(db, sql("applied"))
                 check_code(self._known, oldest_code, "The database")
                 for migration in self._known:
                     if migration.number > done:
                         await db.execute(migration.sql.encode())
-                        row = (migration.number, migration.oldest_code, migration.name)
-                        await db.execute(SQL["record_migration"], row)
-        if (await _row(db, SQL["feed_is_behind"]))[0]:
+                        given = {name: getattr(migration, name) for name in ("number", "oldest_code", "name")}
+                        await execute(db, Statement("record_migration", given))
+        if (await _row(db, sql("feed_is_behind")))[0]:
             async with db.transaction():
-                await db.execute(SQL["lock_schema"])
-                if (await _row(db, SQL["feed_is_behind"]))[0]:
-                    await db.execute(SQL["lift_feed"])
+                await db.execute(sql("lock_schema"))
+                if (await _row(db, sql("feed_is_behind")))[0]:
+                    await db.execute(sql("lift_feed"))
 
     async def _is_current(self, db: Connection) -> bool:
-        if not (await _row(db, SQL["has_schema"]))[0]:
+        if not (await _row(db, sql("has_schema")))[0]:
             return False
-        done, oldest_code = await _row(db, SQL["applied"])
+        done, oldest_code = await _row(db, sql("applied"))
         check_code(self._known, oldest_code, "The database")
         return bool(done >= self._known[-1].number)
 
@@ -191,7 +229,7 @@ def refuse_if_ambiguous(url: str) -> None:
 
 async def is_pooled(db: Connection) -> bool:
     """Whether a pooler answers: it gives its clients numbers of its own instead of the number of a server's process."""
-    row = await (await db.execute(SQL["backend"], prepare=False)).fetchone()
+    row = await (await db.execute(sql("backend"), prepare=False)).fetchone()
     return row is None or row[0] != db.info.backend_pid
 
 
@@ -218,8 +256,8 @@ async def _nothing(_db: Connection, _tried: bool) -> None:
     """Opening is all."""
 
 
-async def _row(db: Connection, sql: bytes) -> tuple[Any, ...]:  # Any: what the columns hold
-    row = await (await db.execute(sql)).fetchone()
+async def _row(db: Connection, text: bytes) -> Row:
+    row = await (await db.execute(text)).fetchone()
     assert row is not None, "such statements always give a row"
     return row
 

@@ -1,0 +1,3 @@
+"""The store in a PostgreSQL database."""
+
+from placet.stores.postgres.store import PostgresStore as PostgresStore

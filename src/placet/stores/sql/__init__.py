@@ -1,0 +1,1 @@
+"""What the stores on SQL share: statements, and all that is done with them. The dialects stand beside it."""

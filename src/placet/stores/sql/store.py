@@ -1,0 +1,379 @@
+"""The store on SQL: all of the `DeskStore` port but what a dialect does in its own way.
+
+What is done is said as `Steps`, which know no database. A dialect executes them: those that read where it reads, those
+that write in one transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+import msgspec
+
+from placet.clock import Clock
+from placet.core.index import RequestRow
+from placet.core.log import Line, Log
+from placet.core.state import RunFold
+from placet.facts.events import (
+    AnyFact,
+    GrantMade,
+    GrantRevoked,
+    HoldKind,
+    HoldLifted,
+    Pattern,
+    RunErased,
+    RunsDeleted,
+    StandingGrantMade,
+)
+from placet.ports import (
+    FeedEntry,
+    Hold,
+    IndexedOperators,
+    IndexedRun,
+    Lease,
+    Page,
+    Record,
+    RecordStep,
+    RequestQuery,
+    RunQuery,
+    RunRow,
+    StoredRun,
+    StoreNumbers,
+)
+from placet.stores.sql import loading
+from placet.stores.sql.appending import Append, append_of
+from placet.stores.sql.forgetting import delete, erase, purge
+from placet.stores.sql.leases import LeaseBook, driven_by, new_owner, pause_after_giving_up
+from placet.stores.sql.news import NewsSignal
+from placet.stores.sql.operators import (
+    FOUR_EYES,
+    SETTING,
+    audited,
+    change_records,
+    keep_grant,
+    placed,
+    read_patterns,
+    read_records,
+    whole_log,
+)
+from placet.stores.sql.rows import (
+    LAST,
+    after_cursor,
+    check_limit,
+    check_status,
+    filtered,
+    indexed_operators,
+    indexed_run,
+    page_of,
+    read_grant,
+    read_numbers,
+    read_request,
+    read_run,
+    status_filter,
+)
+from placet.stores.sql.statements import Given, Row, Statement, Steps, one
+
+P = ParamSpec("P")
+V = TypeVar("V")
+
+
+class SQLStore(ABC):
+    """What a store does, by named statements. A dialect says how statements are executed, and how a run is appended to
+    and leased: there the two differ on purpose."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def __aenter__(self) -> Self:
+        await self._connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- what a dialect adds ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def _connect(self) -> None:
+        """Open what the first use would open."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    @abstractmethod
+    async def _read(self, work: Callable[P, Steps[V]], *given: P.args, **named: P.kwargs) -> V:
+        """Execute steps that only read."""
+
+    @abstractmethod
+    async def _write(self, work: Callable[Concatenate[bool, P], Steps[V]], *given: P.args, **named: P.kwargs) -> V:
+        """Execute steps in one transaction, all or nothing. `work` is first told whether it was tried before: then it
+        may have been done, and only the answer was lost."""
+
+    @abstractmethod
+    async def _change(self, name: str, given: Given) -> list[Row]:
+        """Execute one statement that writes and bears being executed twice."""
+
+    @abstractmethod
+    async def _append(self, append: Append) -> None: ...
+
+    @abstractmethod
+    async def _take_lease(self, run_id: str, owner: str, gone: int | None, ttl: float) -> tuple[int | None, str | None]:
+        """The epoch of the new lease; or None, and who has the run. `gone` is an epoch that need not be respected."""
+
+    @abstractmethod
+    async def _end_lease(self, run_id: str, epoch: int, length: int, pause: float) -> bool: ...
+
+    @abstractmethod
+    def _forget_owner(self, run_id: str, owner: str) -> None:
+        """Give back, in the background, a lease that may have been granted to an owner who did not wait for it."""
+
+    @abstractmethod
+    async def _use_grant(self, grant_id: str, call_id: str, uses: int | None) -> bool: ...
+
+    @abstractmethod
+    def _leases(self) -> LeaseBook: ...
+
+    @abstractmethod
+    def _news(self) -> NewsSignal:
+        """What is notified of news; from now on, also of other processes' news, where one can listen for them."""
+
+    @abstractmethod
+    def _pause_between_looks(self, *, is_written: bool) -> float:
+        """How many seconds to wait for a notification. `is_written`: there is news that is not settled yet."""
+
+    async def _rows(self, name: str, given: Given | None = None, filters: str = "") -> list[Row]:
+        return await self._read(one, name, given or {}, filters)
+
+    def _at(self, at: float | None) -> float:
+        return self._clock.now() if at is None else at
+
+    # -- driving a run ----------------------------------------------------------------------------------------------
+
+    async def load(self, run_id: str) -> StoredRun | None:
+        return await self._read(loading.load, run_id)
+
+    async def load_recent(self, run_id: str) -> StoredRun | None:
+        return await self._read(loading.load_recent, run_id)
+
+    async def lease(self, run_id: str, driver: object) -> Lease:
+        book = self._leases()
+        asked_at = book.now()
+        owner = new_owner()
+        try:
+            epoch, holder = await self._take_lease(run_id, owner, book.epoch_of_the_gone(run_id), book.ttl)
+        except asyncio.CancelledError:
+            self._forget_owner(run_id, owner)
+            raise
+        if epoch is None:
+            raise driven_by(run_id, holder or "")
+        return book.add(run_id, epoch, driver, asked_at)
+
+    async def release(self, lease: Lease, length: int) -> bool:
+        book = self._leases()
+        if await self._end_lease(lease.run_id, lease.epoch, length, pause_after_giving_up(book.ttl)):
+            book.remove(lease)
+            return True
+        return False
+
+    async def append(self, lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold) -> None:
+        append = append_of(lease, log, lines, run)
+        await self._append(append)
+        if append.fold is not None:
+            log.cached_at = append.fold.position
+
+    async def waiting_on(self, session_key: str) -> Sequence[str]:
+        return [run_id for (run_id,) in await self._rows("waiting_on", {"session": session_key})]
+
+    # -- grants and holds -------------------------------------------------------------------------------------------
+
+    async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
+        return [read_grant(data) for (data,) in await self._rows("standing_grants", {"agent": agent})]
+
+    async def use_grant(self, grant: GrantMade, call_id: str) -> bool:
+        return await self._use_grant(grant.id, call_id, grant.uses)
+
+    async def grants(self) -> list[GrantMade]:
+        return [read_grant(data) for (data,) in await self._rows("all_grants")]
+
+    async def put_grant(self, grant: GrantMade) -> None:
+        await self._write(audited, grant.at, StandingGrantMade("", grant), keep_grant(grant))
+
+    async def revoke_grant(
+        self, grant_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        revoked = GrantRevoked(grant_id, by, self._at(at), reason)
+        return await self._write(audited, revoked.at, revoked, Statement("revoke_grant", {"id": grant_id}))
+
+    async def put_hold(self, hold: Hold, *, over_others: bool = True) -> bool:
+        given = msgspec.structs.asdict(hold) | {"over_others": over_others}
+        return await self._write(audited, hold.at, placed(hold), Statement("put_hold", given))
+
+    async def remove_hold(
+        self,
+        kind: HoldKind,
+        name: str,
+        *,
+        by: str | None = None,
+        at: float | None = None,
+        reason: str | None = None,
+        placed_by: str | None = None,
+    ) -> bool:
+        lifted = HoldLifted(kind, name, by, self._at(at), reason)
+        remove = Statement("remove_hold", {"kind": kind, "name": name, "placed_by": placed_by})
+        wake = Statement("wake_held", {"name": name}, "AND id = :name" if kind == "run" else "")
+        return await self._write(audited, lifted.at, lifted, remove, wake)
+
+    async def operators_log(self) -> Log:
+        return whole_log(await self._rows("operators_log"))
+
+    async def indexed(self, run_id: str) -> IndexedRun | None:
+        given = {"id": run_id}
+        return indexed_run(await self._rows("indexed_run", given), await self._rows("indexed_requests", given))
+
+    async def indexed_operators(self) -> IndexedOperators:
+        return indexed_operators(await self._rows("indexed_grants"), await self._rows("strays"))
+
+    async def holds(self) -> list[Hold]:
+        rows = await self._rows("holds")
+        return [Hold(kind=kind, name=name, by=by, at=at, reason=reason) for kind, name, by, at, reason in rows]
+
+    # -- lists ------------------------------------------------------------------------------------------------------
+
+    async def requests(self, query: RequestQuery) -> Page[RequestRow]:
+        check_status(query.status, "request")
+        limit = check_limit(query.limit)
+        given = {
+            "after": after_cursor(query.cursor, LAST if query.newest_first else 0),
+            "limit": limit + 1,
+            "run_id": query.run_id,
+            "status": query.status,
+            "agent": query.agent,
+            "tool": query.tool,
+        }
+        name = "requests_newest" if query.newest_first else "requests"
+        rows = await self._rows(name, given, filtered(given, "run_id", "status", "agent", "tool"))
+        return page_of(rows, limit, lambda row: int(row[0]), lambda row: read_request(*row[1:]))
+
+    async def request(self, request_id: str) -> RequestRow | None:
+        rows = await self._rows("request", {"id": request_id})
+        return read_request(*rows[0]) if rows else None
+
+    async def runs(self, query: RunQuery) -> Page[RunRow]:
+        check_status(query.status, "run")
+        limit = check_limit(query.limit)
+        given = {"before": after_cursor(query.cursor, LAST), "limit": limit + 1, "agent": query.agent}
+        rows = await self._rows("runs", given, status_filter(query.status) + filtered(given, "agent"))
+        return page_of(rows, limit, lambda row: int(row[0]), read_run)
+
+    async def run(self, run_id: str) -> RunRow | None:
+        rows = await self._rows("run", {"id": run_id})
+        return read_run(rows[0]) if rows else None
+
+    async def runnable(self, now: float, limit: int) -> list[str]:
+        return [run_id for (run_id,) in await self._rows("runnable", {"due": now, "limit": limit})]
+
+    async def numbers(self) -> StoreNumbers:
+        (row,) = await self._rows("numbers")
+        return read_numbers(row)
+
+    async def park(self, run_id: str, *, parked: bool) -> None:
+        await self._change("park", {"id": run_id, "parked": parked})
+
+    # -- the feed ---------------------------------------------------------------------------------------------------
+
+    async def feed(self, after: int, limit: int = 500) -> list[FeedEntry]:
+        rows = await self._rows("feed", {"after": after, "limit": limit})
+        return [FeedEntry(sequence=each[0], run_id=each[1], position=each[2], text=each[3]) for each in rows]
+
+    async def latest_sequence(self) -> int:
+        ((last,),) = await self._rows("last_sequence")
+        return int(last)
+
+    async def wait_for_news(self, after: int, seconds: float) -> bool:
+        news = self._news()
+        give_up = time.monotonic() + seconds
+        while True:
+            notified = news.wait()
+            ((is_settled, is_written),) = await self._rows("news", {"after": after})
+            left = give_up - time.monotonic()
+            if is_settled or left <= 0:
+                notified.cancel()
+                return bool(is_settled)
+            pause = self._pause_between_looks(is_written=bool(is_written))
+            await asyncio.wait([notified], timeout=min(left, pause))
+            notified.cancel()
+
+    # -- forgetting -------------------------------------------------------------------------------------------------
+
+    async def erase(
+        self, run_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        return await self._erase(RunErased(run_id, by, self._at(at), reason, 0, ""))
+
+    async def _erase(self, wanted: RunErased) -> bool:
+        return await self._write(erase, wanted)
+
+    async def delete(
+        self, run_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
+    ) -> bool:
+        return await self._write(delete, run_id, RunsDeleted([], by, self._at(at), reason))
+
+    async def purge(
+        self,
+        ended_before: float,
+        limit: int = 1000,
+        *,
+        by: str | None = None,
+        at: float | None = None,
+        reason: str | None = None,
+    ) -> int:
+        return await self._write(purge, limit, RunsDeleted([], by, self._at(at), reason, ended_before))
+
+    # -- records ----------------------------------------------------------------------------------------------------
+
+    async def record(self, kind: str, record_id: str) -> Record | None:
+        return _first(await self._rows("record", {"kind": kind, "id": record_id}))
+
+    async def records(self, kind: str, *, owner: str | None = None, after: str = "", limit: int = 1000) -> list[Record]:
+        given = {"kind": kind, "owner": owner, "after": after, "limit": limit}
+        return read_records(await self._rows("records", given, filtered(given, "owner")))
+
+    async def add_record(self, record: Record) -> bool:
+        return bool(await self._change("add_record", msgspec.structs.asdict(record)))
+
+    async def replace_record(self, record: Record, *, was: str | None = None) -> bool:
+        return bool(await self._change("replace_record", msgspec.structs.asdict(record) | {"was": was}))
+
+    async def take_record(self, kind: str, record_id: str) -> Record | None:
+        return _first(await self._change("take_record", {"kind": kind, "id": record_id}))
+
+    async def remove_records(self, kind: str, owner: str) -> int:
+        return len(await self._change("remove_records", {"kind": kind, "owner": owner}))
+
+    async def change_records(
+        self,
+        steps: Sequence[RecordStep],
+        facts: Sequence[AnyFact],
+        *,
+        at: float,
+        without: Sequence[tuple[str, str]] = (),
+    ) -> bool:
+        return await self._write(change_records, steps, facts, at, without)
+
+    async def four_eyes(self) -> Sequence[Pattern]:
+        return read_patterns(await self.record(SETTING, FOUR_EYES))
+
+    async def expire_records(self, limit: int = 1000) -> int:
+        return len(await self._change("expire_records", {"limit": limit}))
+
+
+def _first(rows: Sequence[Row]) -> Record | None:
+    found = read_records(rows)
+    return found[0] if found else None

@@ -1,0 +1,108 @@
+"""The writes that SQLite does statement by statement: appends, leases, the uses of grants. PostgreSQL has functions."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange
+from placet.stores.sql.appending import Append, position_conflict
+from placet.stores.sql.leases import taken_over
+from placet.stores.sql.loading import change_fold
+from placet.stores.sql.operators import write_grants
+from placet.stores.sql.rows import closing_text, text_of
+from placet.stores.sql.statements import Statement, Steps
+
+_NO_RUN = (None, 0, 0, None, False, False, False, "unbegun")
+
+
+def append(_again: bool, given: Append) -> Steps[None]:
+    rows = yield Statement("place", {"id": given.run_id})
+    run, length, epoch, owner, *_, status = rows[0] if rows else _NO_RUN
+    if given.epoch is not None and (owner is None or epoch != given.epoch):
+        raise taken_over(given.run_id)
+    if length != given.position or status == "ended":
+        raise position_conflict(given, length)
+    if not given.texts:
+        return
+    if run is None:
+        ((run,),) = yield Statement("begin_run", {"id": given.run_id})
+    row = msgspec.structs.asdict(given.columns) | {"run": run, "key": given.key}
+    if length == 0:
+        yield Statement("first_append", row)
+    for place, (text, checksum) in enumerate(zip(given.texts, given.checksums, strict=True), length):
+        yield Statement("insert_line", {"run": run, "position": place, "text": text, "checksum": checksum})
+    after = {"length": given.length, "head": given.head, "has_work": given.has_work, "is_outside": given.epoch is None}
+    yield Statement("advance", row | after)
+    for change in given.changes:
+        yield from _change_request(run, change)
+    if given.grants:
+        yield from write_grants(given.run_id, given.columns.updated_at, given.grants)
+    yield from change_fold(given.run_id, given.fold, is_dropped=given.drops_fold)
+
+
+def _change_request(run: int, change: RequestChange) -> Steps[None]:
+    match change:
+        case Opened(row):
+            yield from _change_request(run, Closed(row.call, "closed"))
+            given = {"id": row.id, "call": row.call, "number": row.number, "agent": row.agent, "tool": row.tool}
+            yield Statement("open_request", given | {"run": run, "data": text_of(row)})
+        case Closed():
+            given = {"status": change.status, "closing": closing_text(change)}
+            yield Statement("close_request", given | {"run": run, "call": change.call})
+        case Reopened(call):
+            yield Statement("reopen_request", {"run": run, "call": call})
+        case Escalated():
+            yield Statement("escalate_request", {"at": change.at, "run": run, "call": change.call})
+        case never:
+            assert_never(never)
+
+
+def take_lease(
+    _again: bool, run_id: str, owner: str, gone: int | None, ttl: float
+) -> Steps[tuple[int | None, str | None]]:
+    """The new epoch; or None, and who has the run."""
+    rows = yield Statement("place", {"id": run_id})
+    run, _, epoch, former, is_live, *_ = rows[0] if rows else _NO_RUN
+    if is_live and epoch != gone:
+        return None, former
+    if run is None:
+        ((run,),) = yield Statement("begin_run", {"id": run_id})
+    ((new_epoch,),) = yield Statement("next_epoch")
+    yield Statement("take_lease", {"epoch": new_epoch, "owner": owner, "ttl": ttl, "run": run})
+    return int(new_epoch), None
+
+
+def end_lease(_again: bool, run_id: str, lease_epoch: int, length: int, pause: float) -> Steps[bool]:
+    rows = yield Statement("place", {"id": run_id})
+    run, stands_at, epoch, owner, _, unseen, has_work, _ = rows[0] if rows else _NO_RUN
+    if epoch != lease_epoch or owner is None:
+        return True  # it is somebody else's by now, or was given back before
+    if stands_at > length:
+        return False
+    if stands_at == 0:
+        yield Statement("delete_run", {"run": run})
+    else:  # a driver that gave up in the middle leaves work: the next one finds the run, but not at once
+        leaves_work = stands_at != length and (unseen or has_work)
+        yield Statement("end_lease", {"pause": pause if leaves_work else None, "run": run})
+    return True
+
+
+def forget_owner(_again: bool, run_id: str, owner: str) -> Steps[None]:
+    yield Statement("forget_owner", {"id": run_id, "owner": owner})
+    yield Statement("delete_unbegun")
+
+
+def use_grant(_again: bool, grant_id: str, call_id: str, uses: int | None) -> Steps[bool]:
+    if (yield Statement("grant_is_revoked", {"id": grant_id})):
+        return False
+    if uses is None:
+        return True
+    ((count, is_counted),) = yield Statement("grant_uses", {"call": call_id, "id": grant_id})
+    if is_counted:
+        return True
+    if count >= uses:
+        return False
+    yield Statement("count_use", {"id": grant_id, "call": call_id})
+    return True
