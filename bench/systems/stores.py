@@ -29,10 +29,10 @@ from placet.ports import DeskStore, ModelRequest, RequestQuery, StreamPart
 from placet.stores.postgres import PostgresStore
 from placet.stores.postgres.connections import execute_steps as execute_on_postgres
 from placet.stores.postgres.writes import append as append_to_postgres
+from placet.stores.sql.appending import append_of
 from placet.stores.sqlite import SQLiteStore
 from placet.stores.sqlite.file import SQLiteFile, execute_steps
 from placet.stores.sqlite.writes import append
-from placet.stores.sql.appending import append_of
 from placet.testing import assistant_message, function_call
 from tests.support.postgres import PostgresServer
 

@@ -13,10 +13,10 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 import msgspec
 
 from placet.core.holding import Hold as Hold  # noqa: PLC0414  # it is part of the ports: others import it from here
-from placet.core.index import RequestRow, RequestStatus, RunStatus
+from placet.core.index import RequestRecord, RequestStatus, RunRecord, RunStatus
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
-from placet.facts.codec import Json, JsonObject
+from placet.facts.codec import JsonObject
 from placet.facts.events import AnyFact, GrantMade, HoldKind, Pattern
 from placet.facts.items import ModelResponse, Named
 from placet.facts.model_settings import ModelSettings
@@ -248,34 +248,6 @@ class Store(Protocol):
         ...
 
 
-class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as a list shows it."""
-
-    id: str
-    agent: str
-    status: RunStatus
-    created_at: float
-    updated_at: float
-    length: int
-    turn: int = 0
-    session: str | None = None
-    final_output: Json = None
-    stopped: str | None = None
-    """What stopped the last drive, if an error did: the run can be resumed."""
-    started_by: str | None = None
-    is_driven: bool = False
-    """Somebody has the right to drive it at this moment."""
-    has_news: bool = False
-    """Something was appended from outside (or a driver died) and nobody has taken it in yet."""
-    takeovers: int = 0
-    """How often somebody took the run over from a driver that was gone."""
-    is_parked: bool = False
-    """Taken over too often: nobody drives it until an operator says so."""
-    wake_at: float | None = None
-    erased_at: float | None = None
-    """When what it said was erased."""
-
-
 class Page(Generic[V]):
     """Some rows, and where the next ones begin."""
 
@@ -447,17 +419,17 @@ class DeskStore(Store, RecordStore, Protocol):
         this code can use, the log begins behind it (`log.start`, `log.base`). Otherwise it is the whole log."""
         ...
 
-    async def requests(self, query: RequestQuery) -> Page[RequestRow]:
+    async def requests(self, query: RequestQuery) -> Page[RequestRecord]:
         """Oldest first, unless the query says otherwise; a page costs the same however many wait."""
         ...
 
-    async def request(self, request_id: str) -> RequestRow | None: ...
+    async def request(self, request_id: str) -> RequestRecord | None: ...
 
-    async def runs(self, query: RunQuery) -> Page[RunRow]:
+    async def runs(self, query: RunQuery) -> Page[RunRecord]:
         """Newest first."""
         ...
 
-    async def run(self, run_id: str) -> RunRow | None: ...
+    async def run(self, run_id: str) -> RunRecord | None: ...
 
     async def runnable(self, now: float, limit: int) -> list[str]:
         """Runs with something to do (news, or a time that has come) that nobody drives, longest waiting first."""

@@ -15,8 +15,8 @@ from placet.desk import Desk
 from placet.ports import DeskStore, ModelRequest, StoredRun
 from placet.runtime.journal import fold_log, load_recent
 from placet.service.audit import verify
-from placet.stores.sql import loading
 from placet.stores.opening import open_store
+from placet.stores.sql import loading
 from placet.testing import assistant_message, function_call
 from tests.desk.scenes import PATIENCE, Witness
 
@@ -141,7 +141,7 @@ async def test_all_folds_that_were_ever_written_are_a_few_times_as_large_as_the_
         written.append(len(given["data"]))
         return make(**given)
 
-    monkeypatch.setattr(caching, "CachedFold", noted)
+    monkeypatch.setattr(loading, "CachedFold", noted)
     await paused_late(url, witness, 400)
     ((size,),) = rows(url, "SELECT sum(length(text)) FROM placet_lines")
 

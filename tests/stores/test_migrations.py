@@ -113,8 +113,8 @@ def test_every_statement_has_a_sentence_and_a_name_of_its_own(dialect: Dialect) 
 
 
 def test_a_dialect_has_a_statement_of_its_own_only_where_the_two_differ() -> None:
-    own = {dialect: read_statements("".join(map(Path.read_text, _files(dialect)))) for dialect in ("sqlite", "postgres")}
-    twice = own["sqlite"].keys() & own["postgres"].keys()
+    sqlite, postgres = (read_statements("".join(map(Path.read_text, _files(each)))) for each in ("sqlite", "postgres"))
+    twice = sqlite.keys() & postgres.keys()
 
     assert twice == {"create_schema_table", "record_migration", "has_schema"}  # the catalogue is the dialect's
 

@@ -50,9 +50,7 @@ _COLUMNS = ("run_id", "status", "agent", "tool")
 
 
 @pytest.mark.parametrize(("name", "given"), PAGES)
-def test_sqlite_finds_a_page_by_an_index_and_sorts_nothing(
-    full_file: Path, name: str, given: dict[str, Any]
-) -> None:
+def test_sqlite_finds_a_page_by_an_index_and_sorts_nothing(full_file: Path, name: str, given: dict[str, Any]) -> None:
     sql = statement_text("sqlite", name, _filters(given))
     db = sqlite3.connect(full_file)
     plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", given)]

@@ -15,9 +15,9 @@ from placet.facts.errors import StoreError
 from placet.stores.postgres import PostgresStore
 from placet.stores.postgres import store as module
 from placet.stores.postgres.connections import execute_steps, sql
-from placet.stores.sql.forgetting import delete, purge
 from placet.stores.postgres.writes import append
 from placet.stores.sql.appending import append_of
+from placet.stores.sql.forgetting import delete, purge
 from placet.testing.desk_contracts import Driver, Story, until, within
 from tests.support.postgres import PostgresServer
 

@@ -14,8 +14,8 @@ from placet.cli.exit_codes import OK, WrongUsage
 from placet.cli.loading import add_store, agents_of, object_of, say_if_pooled
 from placet.declare.run_config import RunConfig
 from placet.service.driving import MAX_TAKEOVERS
-from placet.stores.sql.leases import DEFAULT_TTL
 from placet.stores.opening import open_store
+from placet.stores.sql.leases import DEFAULT_TTL
 from placet.stores.sqlite import SQLiteStore
 
 DESCRIPTION = """\

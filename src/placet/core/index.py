@@ -11,7 +11,8 @@ from placet.core.approvals import Entry
 from placet.core.fold import fold
 from placet.core.log import Line
 from placet.core.state import RunFold
-from placet.facts.codec import JsonObject
+from placet.facts.codec import Json, JsonObject, parse_arguments
+from placet.facts.errors import ServerHistoryNotFound
 from placet.facts.events import (
     CallEnded,
     CallHeld,
@@ -46,8 +47,8 @@ _STATUS_OF: dict[str, RequestStatus] = {
 }
 
 
-class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One question to a person."""
+class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One question to a person: as it is indexed, listed, shown at a desk and told over the API."""
 
     id: str
     run_id: str
@@ -58,7 +59,8 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     kind: RequestKind
     agent: str
     tool: str
-    arguments: str
+    arguments_text: str = msgspec.field(name="arguments")
+    """The exact arguments, as they would run: text, so that it is what the digest covers."""
     digest: str
     created_at: float
     why: str | None = None
@@ -68,7 +70,7 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     decided_at: float | None = None
     reason: str | None = None
     questions: dict[str, JsonObject] | None = None
-    """Of an elicitation: what the call asks, by key."""
+    """Of an elicitation: what the running call wants to know, by key. `respond` answers."""
     escalated_at: float | None = None
     """When nobody had answered in time, and the question went to others: it waits on, without a deadline."""
     grant: str | None = None
@@ -76,11 +78,63 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     proposed: str | None = None
     """What the model wrote, where validation filled in or changed something: `arguments` are what would run."""
 
+    @property
+    def arguments(self) -> JsonObject | str:
+        """The exact arguments, as they would run; the text itself where they are not one JSON object."""
+        return _parsed(self.arguments_text)
+
+    @property
+    def proposed_arguments(self) -> JsonObject | str | None:
+        """What the model wrote, where validation filled in or changed something; else None."""
+        return None if self.proposed is None else _parsed(self.proposed)
+
+
+def _parsed(arguments: str) -> JsonObject | str:
+    found = parse_arguments(arguments)
+    return arguments if found is None else found
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A run: as it is indexed, listed, shown at a desk and told over the API."""
+
+    id: str
+    agent: str
+    status: RunStatus
+    created_at: float
+    updated_at: float
+    length: int
+    """How many lines its log has."""
+    turn: int = 0
+    session: str | None = None
+    final_output: Json = None
+    stopped: str | None = None
+    """What stopped the last drive, if an error did: the run can be resumed."""
+    started_by: str | None = None
+    is_driven: bool = False
+    """A driver has the right to drive it at this moment."""
+    has_news: bool = False
+    """Something was appended from outside (or a driver died) and no driver has taken it in yet."""
+    takeovers: int = 0
+    """How often the run was taken over from a driver that had died."""
+    is_parked: bool = False
+    """Taken over too often: nobody drives it until an operator says so."""
+    wake_at: float | None = None
+    """When the first of its questions ends by itself."""
+    erased_at: float | None = None
+    """When what it said was erased."""
+    held: str | None = None
+    """Which hold keeps it from going on, and whose: said by `Desk.get` and `Desk.wait`, not by lists."""
+
+    @property
+    def lost_its_server(self) -> bool:
+        """What the model's server kept of it is gone: `resume(own_history=True)` has it go on without."""
+        return self.stopped is not None and self.stopped.startswith(f"{ServerHistoryNotFound.code}:")
+
 
 class Opened(msgspec.Struct, frozen=True):
     """A question was asked; an open one about the same call is closed by it."""
 
-    row: RequestRow
+    row: RequestRecord
 
 
 class Closed(msgspec.Struct, frozen=True):
@@ -126,10 +180,10 @@ def request_changes(run_id: str, lines: Sequence[Line | Record], run: RunFold) -
     return found
 
 
-def rebuilt(run_id: str, records: Iterable[Record], run: RunFold) -> dict[str, RequestRow]:
+def rebuilt(run_id: str, records: Iterable[Record], run: RunFold) -> dict[str, RequestRecord]:
     """The questions that these records of a run's log ask, by id, as they stand after the last. `run` is the fold
     before them, and goes on with them."""
-    rows: dict[str, RequestRow] = {}
+    rows: dict[str, RequestRecord] = {}
     for record in records:
         fold(record.facts, into=run)
         for change in request_changes(run_id, [record], run):
@@ -137,7 +191,15 @@ def rebuilt(run_id: str, records: Iterable[Record], run: RunFold) -> dict[str, R
     return rows
 
 
-def _note(rows: dict[str, RequestRow], change: RequestChange) -> None:
+def with_changes(request: RequestRecord, changes: Iterable[RequestChange]) -> RequestRecord:
+    """A request as it stands after changes to the questions of its run."""
+    rows = {request.id: request}
+    for change in changes:
+        _note(rows, change)
+    return rows[request.id]
+
+
+def _note(rows: dict[str, RequestRecord], change: RequestChange) -> None:
     match change:
         case Opened(row):
             _close(rows, Closed(row.call, "closed"))
@@ -155,18 +217,18 @@ def _note(rows: dict[str, RequestRow], change: RequestChange) -> None:
             assert_never(never)
 
 
-def _close(rows: dict[str, RequestRow], end: Closed) -> None:
+def _close(rows: dict[str, RequestRecord], end: Closed) -> None:
     for row in _pending(rows, end.call):
         rows[row.id] = _ended(row, end)
 
 
-def _ended(row: RequestRow, end: Closed) -> RequestRow:
+def _ended(row: RequestRecord, end: Closed) -> RequestRecord:
     return msgspec.structs.replace(
         row, status=end.status, decided_by=end.by, decided_at=end.at, reason=end.reason, grant=end.grant
     )
 
 
-def _pending(rows: dict[str, RequestRow], call: str) -> list[RequestRow]:
+def _pending(rows: dict[str, RequestRecord], call: str) -> list[RequestRecord]:
     return [row for row in rows.values() if row.call == call and row.status == "pending"]
 
 
@@ -210,10 +272,10 @@ _KIND_OF: dict[type[Asked], RequestKind] = {
 }
 
 
-def _row(run_id: str, at: float, fact: Asked, number: int, run: RunFold) -> RequestRow:
+def _row(run_id: str, at: float, fact: Asked, number: int, run: RunFold) -> RequestRecord:
     entry = run.ledger.entry(fact.call)
     assert entry is not None, "what is asked about is in the ledger"
-    return RequestRow(
+    return RequestRecord(
         id=request_id(run_id, fact.call, number),
         run_id=run_id,
         call=fact.call,
@@ -221,7 +283,7 @@ def _row(run_id: str, at: float, fact: Asked, number: int, run: RunFold) -> Requ
         kind=_KIND_OF[type(fact)],
         agent=entry.agent,
         tool=entry.name,
-        arguments=_arguments(entry, fact),
+        arguments_text=_arguments(entry, fact),
         digest=fact.digest,
         created_at=at,
         why=None if isinstance(fact, InputAsked) else fact.why,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from placet.desk.views import DeskRun
+from placet.core.index import RunRecord
 from placet.facts.events import CancelAsked
-from placet.ports import DeskStore, RunRow
+from placet.ports import DeskStore
 from placet.runtime.journal import load_recent
 
 
-async def cancel_of(store: DeskStore, run: DeskRun | RunRow) -> CancelAsked | None:
+async def cancel_of(store: DeskStore, run: RunRecord) -> CancelAsked | None:
     """Who asked that the run end, when and why; None too where that was erased."""
     if run.erased_at is not None or (run.status == "ended" and run.final_output is not None):
         return None
@@ -16,7 +16,7 @@ async def cancel_of(store: DeskStore, run: DeskRun | RunRow) -> CancelAsked | No
     return None if found is None else found[2].cancel_asked
 
 
-async def cancel_in_list(store: DeskStore, row: RunRow) -> CancelAsked | None:
+async def cancel_in_list(store: DeskStore, row: RunRecord) -> CancelAsked | None:
     """The same for a row of a list, without reading the logs of all that wait: what was asked is news until a driver
     takes it in."""
     is_quiet = row.status != "ended" and not row.is_driven and not row.has_news

@@ -23,7 +23,15 @@ from placet.core.deciding import facts_to_append, facts_to_revoke, not_pending
 from placet.core.delivery import choose_own_history
 from placet.core.fold import fold
 from placet.core.holding import held_back, spoken_holds
-from placet.core.index import RequestRow, RequestStatus, RunStatus
+from placet.core.index import (
+    RequestChange,
+    RequestRecord,
+    RequestStatus,
+    RunRecord,
+    RunStatus,
+    request_changes,
+    with_changes,
+)
 from placet.core.json_schema import TOP
 from placet.core.log import Log, read_line
 from placet.core.separation import why_not_these
@@ -37,7 +45,7 @@ from placet.declare.tool import Tool
 from placet.declare.tool_values import InvalidArguments
 from placet.desk.four_eyes import demand_four_eyes, set_four_eyes
 from placet.desk.listing import listed
-from placet.desk.views import DeskRequest, DeskRun, RunEvent, asked, shown
+from placet.desk.views import DeskRequest, DeskRun, RunEvent
 from placet.facts.checks import (
     COUNT,
     FLAG,
@@ -76,12 +84,12 @@ from placet.facts.events import (
 from placet.facts.ids import path_of
 from placet.facts.ids import request_id as next_request_id
 from placet.fleet.priority import prioritise
-from placet.ports import DeskStore, Engine, EngineHealth, Hold, Page, RequestQuery, RunQuery, RunRow
+from placet.ports import DeskStore, Engine, EngineHealth, Hold, Page, RequestQuery, RunQuery
 from placet.runtime.journal import load_recent
 from placet.runtime.toolsets import find_tools, servers_in_use
 from placet.service.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.service.embedded import EmbeddedEngine
-from placet.service.questions import true_request
+from placet.service.questions import FoundRequest, find_request, true_request
 from placet.states.run_state import as_input, new_log
 from placet.stores.opening import open_store
 
@@ -203,7 +211,7 @@ class Desk:
                 raise
             await self._refuse_if_another(run_id, started)
         await self._engine.enqueue(log.run_id)
-        return shown(await self._row(log.run_id))
+        return await self._row(log.run_id)
 
     async def _refuse_if_another(self, run_id: str, asked: RunStarted) -> None:
         """An id of one's own names one run: asking for something else under it must not pass for done."""
@@ -214,9 +222,9 @@ class Desk:
 
     async def get(self, run_id: str) -> DeskRun:
         row = await self._row(run_id)
-        return shown(row, await self._held(row))
+        return msgspec.structs.replace(row, held=await self._held(row))
 
-    async def _held(self, row: RunRow) -> str | None:
+    async def _held(self, row: RunRecord) -> str | None:
         """Why nothing in a run goes on although it could, if operators hold it back."""
         holds = await self.store.holds() if row.status != "ended" and not row.stopped else ()
         found = await load_recent(self.store, row.id) if holds else None
@@ -231,8 +239,7 @@ class Desk:
         limit: int | None = None,
     ) -> Page[DeskRun]:
         """Runs, newest first: all of them, or at most `limit`, and then `cursor` leads to the next ones."""
-        page = await listed(self.store.runs, RunQuery(status=status, agent=agent, cursor=cursor), limit)
-        return Page([shown(row) for row in page.rows], page.cursor)
+        return await listed(self.store.runs, RunQuery(status=status, agent=agent, cursor=cursor), limit)
 
     async def drive(self, run_id: str) -> bool:
         """Drive this run, and no other, here and now, as far as it goes. False: somebody else drives it, it has ended,
@@ -255,9 +262,9 @@ class Desk:
                 row = await self._row(run_id)
                 rests = row.status == "waiting" and not row.is_driven and not row.has_news
                 if row.status == "ended" or (until == "paused" and (rests or (row.stopped and not row.is_driven))):
-                    return shown(row)
+                    return row
                 if until == "paused" and not row.is_driven and (held := await self._held(row)) is not None:
-                    return shown(row, held)
+                    return msgspec.structs.replace(row, held=held)
                 await self.store.wait_for_news(latest, 0.25)
 
     async def resume(self, run_id: str, *, by: str | None = None, own_history: bool = False) -> None:
@@ -353,11 +360,10 @@ class Desk:
         query = RequestQuery(
             status=status, run_id=run_id, agent=agent, tool=tool, cursor=cursor, newest_first=newest_first
         )
-        page = await listed(self.store.requests, query, limit)
-        return Page([asked(row) for row in page.rows], page.cursor)
+        return await listed(self.store.requests, query, limit)
 
     async def request(self, request_id: str) -> DeskRequest:
-        return asked(await self._request_row(request_id))
+        return await true_request(self.store, request_id)
 
     async def decide(
         self,
@@ -376,9 +382,40 @@ class Desk:
 
         With `digest`, only what had that digest when it was shown is decided about.
         """
-        row = await self._request_row(request_id)
+        found = await self.find(request_id)
+        return await self.decide_found(
+            found,
+            verdict,
+            by=by,
+            reason=reason,
+            message=message,
+            arguments=arguments,
+            output=output,
+            always=always,
+            digest=digest,
+        )
+
+    async def find(self, request_id: str) -> FoundRequest:
+        """A request and the place in its run's log where it was read, for `decide_found`."""
+        return await find_request(self.store, request_id)
+
+    async def decide_found(
+        self,
+        found: FoundRequest,
+        verdict: Verdict,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        message: str | None = None,
+        arguments: Mapping[str, object] | None = None,
+        output: object = msgspec.UNSET,
+        always: bool | Grant = False,
+        digest: str | None = None,
+    ) -> DeskRequest:
+        """`decide`, about a request that the caller has looked at: nothing of it is read a second time."""
+        row = found.request
         if digest is not None and digest != row.digest:
-            raise StaleApproval(f"Request {request_id} is about something else than what was shown: look again.")
+            raise StaleApproval(f"Request {row.id} is about something else than what was shown: look again.")
         word = await self._word(row, verdict, by, reason, message, arguments, output, always)
         standing = await self.store.standing_grants(row.agent) if always else ()
         patterns = await self.store.four_eyes() if verdict != "reject" else ()
@@ -389,13 +426,14 @@ class Desk:
                 raise AccessDenied(f"Nothing was decided: {why}")
             return facts
 
-        await self._append(row.run_id, say)
-        decided = await self.store.request(request_id)  # what was just written: the question was compared before
-        return asked(row if decided is None else decided)
+        changes = await self._append(row.run_id, say, found.place)
+        if changes is not None:
+            return with_changes(row, changes)
+        return await self.store.request(row.id) or row
 
     async def _word(
         self,
-        row: RequestRow,
+        row: RequestRecord,
         verdict: Verdict,
         by: str | None,
         reason: str | None,
@@ -427,7 +465,7 @@ class Desk:
             output=answer,
         )
 
-    async def _checked_edit(self, row: RequestRow, arguments: Mapping[str, object]) -> JsonObject:
+    async def _checked_edit(self, row: RequestRecord, arguments: Mapping[str, object]) -> JsonObject:
         """What would run: the edit, completed by validation where the tool's code is here."""
         edited = plain_object(arguments, f"The edited arguments of '{row.tool}'")
         tool = self.tool_at(row.agent, row.tool) or await self._server_tool(row.agent, row.tool)
@@ -478,7 +516,7 @@ class Desk:
         """The agents that this desk can start."""
         return list(self._driver.agents.values())
 
-    def _facts(self, row: RequestRow, run: RunFold, word: Word, standing: Sequence[GrantMade]) -> list[AnyFact]:
+    def _facts(self, row: RequestRecord, run: RunFold, word: Word, standing: Sequence[GrantMade]) -> list[AnyFact]:
         """The facts that the word amounts to at this place of the log."""
         entry = run.ledger.entry(row.call)
         if entry is None:
@@ -497,7 +535,7 @@ class Desk:
 
         Returns the new question. Once the call has begun it is StaleApproval: what has happened has happened.
         """
-        row = await self._request_row(request_id)
+        row = await true_request(self.store, request_id)
         asked = next_request_id(row.run_id, row.call, row.number + 1)
 
         def take_back(_log: Log, run: RunFold) -> list[AnyFact]:
@@ -652,34 +690,45 @@ class Desk:
     async def _latest(self) -> int:
         return await self.store.latest_sequence()
 
-    async def _row(self, run_id: str) -> RunRow:
+    async def _row(self, run_id: str) -> RunRecord:
         row = await self.store.run(run_id)
         if row is None:
             raise UserError(f"There is no run {run_id} in this store.")
         return row
 
-    async def _request_row(self, request_id: str) -> RequestRow:
-        return await true_request(self.store, request_id)
+    async def _append(
+        self,
+        run_id: str,
+        facts_at: Callable[[Log, RunFold], list[AnyFact]],
+        place: tuple[Log, RunFold] | None = None,
+    ) -> list[RequestChange] | None:
+        """Append from outside: look, decide what to say there, and say it only if nobody else spoke in between.
 
-    async def _append(self, run_id: str, facts_at: Callable[[Log, RunFold], list[AnyFact]]) -> None:
-        """Append from outside: look, decide what to say there, and say it only if nobody else spoke in between."""
+        `place`: a log that was loaded already, and its fold. What became of the run's requests there; None where
+        others had appended since, so that more may have become of them.
+        """
+        is_first = place is not None
         for _ in range(MAX_TRIES):
-            found = await load_recent(self.store, run_id)
-            if found is None:
-                raise UserError(f"There is no run {run_id} in this store.")
-            _, log, run = found
+            log, run = place or await self._place(run_id)
             facts = facts_at(log, run)
             if not facts:
-                return
+                return [] if is_first else None
             line = log.next_line(self._now(), facts)
             fold(facts, into=run)
             try:
                 await self.store.append(None, log, [line], run)
             except PositionConflict:
+                place, is_first = None, False
                 continue
             await self._engine.enqueue(run_id)
-            return
+            return request_changes(run_id, [line], run) if is_first else None
         raise StoreError(f"Run {run_id} changes so often that nothing could be appended to it: try again.")
+
+    async def _place(self, run_id: str) -> tuple[Log, RunFold]:
+        found = await load_recent(self.store, run_id)
+        if found is None:
+            raise UserError(f"There is no run {run_id} in this store.")
+        return found[1], found[2]
 
 
 def _refuse_if_over(grants: Sequence[GrantMade], now: float) -> None:

@@ -19,9 +19,9 @@ from placet.facts.errors import StoreError
 from placet.fleet.schema import fleet_sql, migrate
 from placet.fleet.workers import Registration, default_name
 from placet.ports import Drive, EngineHealth
-from placet.stores.postgres.cancelling import Cancellations
 from placet.stores.outages import Outage
 from placet.stores.postgres import PostgresStore
+from placet.stores.postgres.cancelling import Cancellations
 from placet.stores.postgres.connections import connection_options
 
 if TYPE_CHECKING:

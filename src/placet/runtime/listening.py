@@ -9,8 +9,8 @@ import contextlib
 import logging
 from typing import Protocol, runtime_checkable
 
+from placet.core.index import RunRecord
 from placet.facts.errors import StoreError
-from placet.ports import RunRow
 from placet.runtime.frame import Frame
 
 logger = logging.getLogger("placet.fleet")
@@ -30,7 +30,7 @@ class TellsNews(Protocol):
 
     async def wait_for_news(self, after: int, seconds: float) -> bool: ...
 
-    async def run(self, run_id: str) -> RunRow | None: ...
+    async def run(self, run_id: str) -> RunRecord | None: ...
 
 
 class Ears:

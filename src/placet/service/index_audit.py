@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from placet.core.index import RequestRow, rebuilt
+from placet.core.index import RequestRecord, rebuilt
 from placet.core.log import Log, read_lines
 from placet.core.operators import Operators
 from placet.core.state import RunFold
 from placet.facts.errors import PlacetError
 from placet.facts.events import GrantMade, HoldKind, HoldPlaced, Pattern, Record, RunErased, TokenChanged, UserChanged
 from placet.ports import DeskStore, Hold, IndexedRun
+from placet.stores.sql.columns import run_columns
 from placet.stores.sql.forgetting import is_blank
 from placet.stores.sql.rows import read_grant, read_request
-from placet.stores.sql.columns import run_columns
 
 PAGE = 1000
 
@@ -65,7 +65,7 @@ def _of_erased(run_id: str, indexed: IndexedRun, erasure: RunErased | None) -> I
             yield f"it was erased, and its request {columns['id']} says something"
 
 
-def _of_requests(indexed: Sequence[Mapping[str, object]], asked: Mapping[str, RequestRow]) -> Iterator[str]:
+def _of_requests(indexed: Sequence[Mapping[str, object]], asked: Mapping[str, RequestRecord]) -> Iterator[str]:
     for columns in indexed:
         truth = asked.get(str(columns["id"]))
         if truth is None:
@@ -80,7 +80,7 @@ def _of_requests(indexed: Sequence[Mapping[str, object]], asked: Mapping[str, Re
             yield f"its log asks request {request_id}, and no list shows it"
 
 
-def _row(columns: Mapping[str, object]) -> RequestRow | None:
+def _row(columns: Mapping[str, object]) -> RequestRecord | None:
     data, status, closing, escalated_at = (columns[name] for name in ("data", "status", "closing", "escalated_at"))
     try:
         return read_request(data, status, closing, escalated_at)  # type: ignore[arg-type]  # whatever stands there

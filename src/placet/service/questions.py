@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 
-from placet.core.index import RequestRow, rebuilt
+import msgspec
+
+from placet.core.index import RequestRecord, rebuilt
 from placet.core.log import Log, read_lines
 from placet.core.snapshot import UnusableFold, restore
 from placet.core.state import RunFold
@@ -19,23 +21,36 @@ from placet.stores.sql.forgetting import is_blank
 logger = logging.getLogger("placet.service")
 
 
-async def true_request(store: DeskStore, request_id: str) -> RequestRow:
+class FoundRequest(msgspec.Struct, frozen=True):
+    """A request that was compared with its run's log, and the place in the log at which that was done."""
+
+    request: RequestRecord
+    place: tuple[Log, RunFold] | None = None
+    """The log, and its fold at its end; None where the log says nothing any more."""
+
+
+async def true_request(store: DeskStore, request_id: str) -> RequestRecord:
     """The question with this id, as its run's log asks it; IndexAltered where the index says something else."""
-    before: tuple[RequestRow, bytes] | None = None
+    return (await find_request(store, request_id)).request
+
+
+async def find_request(store: DeskStore, request_id: str) -> FoundRequest:
+    """The same, with the place in the log: who decides there decides about what was compared."""
+    before: tuple[RequestRecord, bytes] | None = None
     while True:
         row = await store.request(request_id)
         if row is None:
             raise NotPending(f"There is no request {request_id} in this store.")
         log = await _recent(store, run_of(request_id))
         if log is None or log.is_erased:
-            return _of_silent_log(row, log)
+            return FoundRequest(_of_silent_log(row, log))
         if not log.start and not log.verify():
             raise _altered(request_id, "the chain of its run's log is broken")
-        truth = await _asked(store, log, request_id)
-        if row == truth and truth is not None:
-            return truth
+        found = await _asked(store, log, request_id)
+        if found is not None and found.request == row:
+            return found
         if before == (row, log.head):  # both were read twice, and nobody went on in between
-            raise _altered(request_id, _difference(row, truth))
+            raise _altered(request_id, _difference(row, None if found is None else found.request))
         before = (row, log.head)
 
 
@@ -44,10 +59,14 @@ def run_of(request_id: str) -> str:
     return request_id.partition(":")[0]
 
 
-def questions_of(log: Log) -> dict[str, RequestRow]:
+def questions_of(log: Log) -> dict[str, RequestRecord]:
     """What the lines that are held of a log ask, by id."""
+    return _folded(log)[0]
+
+
+def _folded(log: Log) -> tuple[dict[str, RequestRecord], RunFold]:
     run = RunFold() if log.base is None else restore(log.base)
-    return rebuilt(log.run_id, read_lines(log.lines), run)
+    return rebuilt(log.run_id, read_lines(log.lines), run), run
 
 
 async def _recent(store: DeskStore, run_id: str) -> Log | None:
@@ -55,19 +74,25 @@ async def _recent(store: DeskStore, run_id: str) -> Log | None:
     return stored.log if stored is not None else None
 
 
-async def _asked(store: DeskStore, log: Log, request_id: str) -> RequestRow | None:
+async def _asked(store: DeskStore, log: Log, request_id: str) -> FoundRequest | None:
     """From the end of the log where it is asked there (all that waits is), else from the whole log."""
     try:
-        found = questions_of(log).get(request_id)
+        found = _found_in(log, request_id)
     except UnusableFold:  # a cache is only a cache
         found = None
     if found is not None or not log.start:
         return found
     stored = await store.load(log.run_id)
-    return questions_of(stored.log).get(request_id) if stored is not None and stored.log is not None else None
+    return _found_in(stored.log, request_id) if stored is not None and stored.log is not None else None
 
 
-def _of_silent_log(row: RequestRow, log: Log | None) -> RequestRow:
+def _found_in(log: Log, request_id: str) -> FoundRequest | None:
+    questions, run = _folded(log)
+    found = questions.get(request_id)
+    return None if found is None else FoundRequest(found, (log, run))
+
+
+def _of_silent_log(row: RequestRecord, log: Log | None) -> RequestRecord:
     """A question of a run whose log is gone, or was erased: nothing can be decided about it any more."""
     if log is None:
         raise _altered(row.id, "its run has no log")
@@ -76,10 +101,11 @@ def _of_silent_log(row: RequestRow, log: Log | None) -> RequestRow:
     return row
 
 
-def _difference(row: RequestRow, truth: RequestRow | None) -> str:
+def _difference(row: RequestRecord, truth: RequestRecord | None) -> str:
     if truth is None:
         return "the log asks no such question"
-    names = [name for name in row.__struct_fields__ if getattr(row, name) != getattr(truth, name)]
+    fields = zip(row.__struct_fields__, row.__struct_encode_fields__, strict=True)
+    names = [told for name, told in fields if getattr(row, name) != getattr(truth, name)]
     return f"the log says otherwise about its {', '.join(names)}"
 
 

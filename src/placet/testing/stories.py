@@ -119,3 +119,13 @@ async def until(condition: Any, seconds: float = PATIENCE) -> None:  # Any: a fu
 
 def a_grant(grant_id: str, uses: int | None = None) -> e.GrantMade:
     return e.GrantMade(grant_id, "Clerk", "function:pay", "print", "approve", "ann", 5.0, scope="agent", uses=uses)
+
+
+def lines_after(log: Log, count: int) -> list[Line]:
+    """The next lines of a log, which itself stays as it is."""
+    walker, found = log.copy(), []
+    for number in range(count):
+        line = walker.next_line(3000.0 + number, [e.TurnLimitSet(number)])
+        walker.append(line)
+        found.append(line)
+    return found

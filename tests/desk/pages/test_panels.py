@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from placet import function_tool
@@ -26,7 +27,9 @@ def card(arguments: dict[str, Any], tool: FunctionTool | None = label, **options
         run_id="run_x",
         agent="Office",
         tool="label",
-        arguments=arguments,
+        call="2.0/1.3",
+        number=2,
+        arguments_text=json.dumps(arguments),
         digest="d",
         kind=options.pop("kind", "approval"),
         status="pending",

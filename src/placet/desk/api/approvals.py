@@ -51,7 +51,7 @@ async def list_approvals(ask: Ask[ApprovalFilter, Nothing]) -> ApprovalPage:
 async def show(ask: Ask[Nothing, Nothing]) -> ApprovalDetail:
     request = await request_or_404(ask.web, _id_in(ask.part("request_id")))
     tool = ask.web.desk.tool_at(request.agent, request.tool)
-    return ApprovalDetail.with_more(
+    return ApprovalDetail.of(
         request,
         parameters=dict(tool.params_json_schema) if tool is not None else None,
         description=tool.description if tool is not None else None,
@@ -62,7 +62,7 @@ async def show(ask: Ask[Nothing, Nothing]) -> ApprovalDetail:
 
 async def _decision(web: Web, request: DeskRequest) -> DecisionShape | None:
     made = await decision_about(web, request)
-    return None if made is None else DecisionShape.of(made)
+    return None if made is None else DecisionShape.of(made, decision=made.verdict)
 
 
 async def decide_one(ask: Ask[Nothing, Word]) -> DecidedApproval:
@@ -71,7 +71,7 @@ async def decide_one(ask: Ask[Nothing, Word]) -> DecidedApproval:
         remarks += await remarks_on_always(ask.web, await request_or_404(ask.web, request_id), ask.body)
     if ask.body.decision == "edit":
         remarks += _remarks_on_edit(ask.web, await request_or_404(ask.web, request_id))
-    return DecidedApproval.with_remarks(await decide(ask.web, ask.actor, request_id, ask.body), remarks)
+    return DecidedApproval.of(await decide(ask.web, ask.actor, request_id, ask.body), warnings=remarks)
 
 
 def _remarks_on_edit(web: Web, request: DeskRequest) -> list[str]:

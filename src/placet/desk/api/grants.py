@@ -28,7 +28,7 @@ from placet.facts.events import GrantMade, HoldKind
 async def list_grants(ask: Ask[ListFilter, Nothing]) -> GrantList:
     wanted, grants = ask.query, await ask.web.desk.grants()
     rows, following = page_after(grants, lambda grant: in_time(grant.at, grant.id), wanted.cursor, wanted.limit)
-    return GrantList(data=[GrantShape.of(grant) for grant in rows], next=following)
+    return GrantList(data=[GrantShape.of(grant, decision=grant.verdict) for grant in rows], next=following)
 
 
 async def make(ask: Ask[Nothing, NewGrant]) -> MadeGrant:
@@ -49,7 +49,7 @@ async def make(ask: Ask[Nothing, NewGrant]) -> MadeGrant:
         message=given.message,
         grant_id=made_id(ask.request, "grant_"),
     )
-    return MadeGrant.with_remarks(grant, await remarks_on_grant(ask.web, grant))
+    return MadeGrant.of(grant, decision=grant.verdict, warnings=await remarks_on_grant(ask.web, grant))
 
 
 async def revoke(ask: Ask[Nothing, Nothing]) -> None:

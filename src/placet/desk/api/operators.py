@@ -7,7 +7,6 @@ from datetime import datetime
 from placet.desk.access.people import Scope, patterns_of
 from placet.desk.api.operations import Ask, Operation
 from placet.desk.api.shapes import Cursor, Given, Limit, Note, Nothing, Scopes, Shown
-from placet.desk.web.deciding import moment
 from placet.desk.web.problems import Problem
 from placet.facts.events import Pattern
 from placet.ports import DeskStore
@@ -29,18 +28,6 @@ class OperatorEntry(Shown, frozen=True, kw_only=True):
     why: str | None
     digest: str | None
     detail: str | None
-
-    @classmethod
-    def of(cls, entry: Entry) -> OperatorEntry:
-        return cls(
-            at=moment(entry.at),
-            what=entry.what,
-            subject=entry.subject,
-            by=entry.by,
-            why=entry.why,
-            digest=entry.digest,
-            detail=entry.detail,
-        )
 
 
 class FourEyesShape(Shown, frozen=True, kw_only=True):

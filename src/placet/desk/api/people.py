@@ -44,7 +44,11 @@ async def me(ask: Ask[Nothing, Nothing]) -> MeShape:
 async def list_users(ask: Ask[ListFilter, Nothing]) -> UserList:
     wanted, users = ask.query, await ask.web.accounts.users()
     rows, following = page_after(users, lambda user: user.name, wanted.cursor, wanted.limit)
-    return UserList(data=[UserShape.of(user) for user in rows], next=following)
+    return UserList(data=[_user_shape(user) for user in rows], next=following)
+
+
+def _user_shape(user: User) -> UserShape:
+    return UserShape.of(user, has_password=user.password is not None)
 
 
 async def add_user(ask: Ask[Nothing, NewUser]) -> Answer:
@@ -61,7 +65,7 @@ async def _invited(ask: Ask[Nothing, NewUser] | Ask[Nothing, Nothing], user: Use
     key = await ask.web.accounts.invite(user.name, by=ask.actor.name)
     link = invitation_link(ask.web, key, str(ask.request.base_url))
     warnings = [no_admin_words(user.name)] if await ask.web.accounts.lacks_an_admin() else []
-    return InvitationShape(user=UserShape.of(user), link=link, warnings=warnings)
+    return InvitationShape(user=_user_shape(user), link=link, warnings=warnings)
 
 
 async def list_invitations(ask: Ask[Nothing, Nothing]) -> InvitationList:
@@ -89,7 +93,7 @@ async def change_user(ask: Ask[Nothing, UserChange]) -> UserShape:
     changed = await ask.web.accounts.change_user(
         user.name, role=given.role, decides=decides, is_active=given.is_active, by=ask.actor.name
     )
-    return UserShape.of(changed)
+    return _user_shape(changed)
 
 
 async def remove_user(ask: Ask[Nothing, Nothing]) -> None:
@@ -129,7 +133,7 @@ async def add_token(ask: Ask[Nothing, NewToken]) -> Answer:
         by=ask.actor.name,
         token_id=made_id(ask.request, "tok-"),
     )
-    return Answer(NewTokenShape.with_text(token, text), headers={"Location": f"/v1/tokens/{token.id}"})
+    return Answer(NewTokenShape.of(token, token=text), headers={"Location": f"/v1/tokens/{token.id}"})
 
 
 async def revoke_token(ask: Ask[Nothing, Nothing]) -> None:

@@ -8,6 +8,7 @@ from placet.core.log import read_line
 from placet.desk.api.idempotency import made_id
 from placet.desk.api.operations import Answer, Ask, Operation
 from placet.desk.api.shapes import (
+    CancelShape,
     LogFact,
     LogFilter,
     LogLine,
@@ -22,12 +23,11 @@ from placet.desk.api.shapes import (
 )
 from placet.desk.cancelling import cancel_in_list, cancel_of
 from placet.desk.desk import DeskRun
-from placet.desk.views import shown
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import moment, refuse_to_end
 from placet.desk.web.feed import kind_of
 from placet.desk.web.problems import FieldProblem, Problem
-from placet.facts.events import AnyFact, Fact, InChild
+from placet.facts.events import AnyFact, CancelAsked, Fact, InChild
 from placet.ports import RunQuery
 
 WITHOUT_CODE = (
@@ -57,7 +57,7 @@ async def start(ask: Ask[Nothing, NewRun]) -> Answer:
         max_turns=given.max_turns,
         run_id=made_id(ask.request, "run_"),
     )
-    return Answer(RunShape.of(run), headers={"Location": f"/v1/runs/{run.id}"})
+    return Answer(_with_cancel(run, None), headers={"Location": f"/v1/runs/{run.id}"})
 
 
 async def list_runs(ask: Ask[RunFilter, Nothing]) -> RunPage:
@@ -65,7 +65,7 @@ async def list_runs(ask: Ask[RunFilter, Nothing]) -> RunPage:
     store = ask.web.desk.store
     query = RunQuery(status=wanted.status, agent=wanted.agent, cursor=wanted.cursor, limit=wanted.limit)
     page = await store.runs(query)
-    data = [RunShape.of(shown(row), await cancel_in_list(store, row)) for row in page.rows]
+    data = [_with_cancel(row, await cancel_in_list(store, row)) for row in page.rows]
     return RunPage(data=data, next=page.cursor)
 
 
@@ -74,7 +74,11 @@ async def show(ask: Ask[Nothing, Nothing]) -> RunShape:
 
 
 async def _shape(web: Web, run: DeskRun) -> RunShape:
-    return RunShape.of(run, await cancel_of(web.desk.store, run))
+    return _with_cancel(run, await cancel_of(web.desk.store, run))
+
+
+def _with_cancel(run: DeskRun, cancel: CancelAsked | None) -> RunShape:
+    return RunShape.of(run, cancelled=None if cancel is None else CancelShape.of(cancel))
 
 
 async def cancel(ask: Ask[Nothing, Why]) -> RunShape:

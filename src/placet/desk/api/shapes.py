@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from placet.core.index import RequestKind, RequestStatus, RunStatus
-from placet.desk.access.accounts import Invitation, Token
-from placet.desk.access.people import Actor, Role, Scope, User
-from placet.desk.desk import DeskRequest, DeskRun
+from placet.desk.access.people import Role, Scope
 from placet.desk.web.deciding import Word, moment
 from placet.desk.web.problems import FieldProblem, Winner
 from placet.facts.codec import Json, JsonObject
-from placet.facts.events import CancelAsked, DecisionMade, GrantMade, Verdict
-from placet.ports import Hold
+from placet.facts.events import Verdict
 
 MAX_AT_ONCE = 200
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=200, description="How many to give at most.")]
@@ -38,6 +36,24 @@ class ListFilter(Given, frozen=True, kw_only=True):
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """The base of what is given."""
+
+    @classmethod
+    def of(cls, record: object, **more: object) -> Self:
+        """A record as the API gives it: the shape's fields, as the record has them under the same names, times as
+        times of the wire. `more` are those that it has not, or has otherwise."""
+        found = {name: _on_wire(record, name, is_time) for name, is_time in _fields(cls) if name not in more}
+        return cls(**found, **more)
+
+
+@functools.cache
+def _fields(shape: type[Shown]) -> tuple[tuple[str, bool], ...]:
+    """The fields of a shape, and which are times."""
+    return tuple((field.name, field.type in (datetime, datetime | None)) for field in msgspec.structs.fields(shape))
+
+
+def _on_wire(record: object, name: str, is_time: bool) -> Any:  # Any: what the record holds
+    value = getattr(record, name)
+    return moment(value) if is_time and value is not None else value
 
 
 class Nothing(Given, frozen=True, kw_only=True):
@@ -69,10 +85,6 @@ class CancelShape(Shown, frozen=True, kw_only=True):
     at: datetime
     reason: str | None
 
-    @classmethod
-    def of(cls, asked: CancelAsked) -> CancelShape:
-        return cls(by=asked.by, at=moment(asked.at), reason=asked.reason)
-
 
 class RunShape(Shown, frozen=True, kw_only=True):
     """A run: one conversation of an agent, from its input to its final output."""
@@ -95,24 +107,6 @@ class RunShape(Shown, frozen=True, kw_only=True):
     that run have ended."""
     erased_at: datetime | None
     """When what it said was erased."""
-
-    @classmethod
-    def of(cls, run: DeskRun, cancel: CancelAsked | None = None) -> RunShape:
-        return cls(
-            id=run.id,
-            agent=run.agent,
-            status=run.status,
-            final_output=run.final_output,
-            created_at=moment(run.created_at),
-            updated_at=moment(run.updated_at),
-            turn=run.turn,
-            started_by=run.started_by,
-            stopped=run.stopped,
-            is_parked=run.is_parked,
-            held=run.held,
-            cancelled=None if cancel is None else CancelShape.of(cancel),
-            erased_at=None if run.erased_at is None else moment(run.erased_at),
-        )
 
 
 class Resuming(Given, frozen=True, kw_only=True):
@@ -207,10 +201,6 @@ class ApprovalShape(Shown, frozen=True, kw_only=True):
     grant: str | None
     """The standing decision that decided, where nobody looked at this very call: `decided_by` made that one."""
 
-    @classmethod
-    def of(cls, request: DeskRequest) -> ApprovalShape:
-        return cls(**_columns(request))
-
 
 class DecisionShape(Shown, frozen=True, kw_only=True):
     """What somebody decided, whole."""
@@ -228,19 +218,6 @@ class DecisionShape(Shown, frozen=True, kw_only=True):
     grant: str | None
     """The standing decision that decided, if one did."""
 
-    @classmethod
-    def of(cls, made: DecisionMade) -> DecisionShape:
-        return cls(
-            decision=made.verdict,
-            by=made.by,
-            at=moment(made.at),
-            reason=made.reason,
-            message=made.message,
-            arguments=made.arguments,
-            output=made.output,
-            grant=made.grant,
-        )
-
 
 class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
     """The same, with what a person needs to decide."""
@@ -253,42 +230,11 @@ class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
     decision: DecisionShape | None
     """What was decided, where something was."""
 
-    @classmethod
-    def with_more(cls, request: DeskRequest, **more: Any) -> ApprovalDetail:  # Any: the four fields above
-        return cls(**_columns(request), **more)
-
-
-def _columns(request: DeskRequest) -> dict[str, Any]:  # Any: the fields of both shapes
-    return {
-        "id": request.id,
-        "run_id": request.run_id,
-        "agent": request.agent,
-        "tool": request.tool,
-        "kind": request.kind,
-        "arguments": request.arguments,
-        "proposed_arguments": request.proposed_arguments,
-        "digest": request.digest,
-        "status": request.status,
-        "created_at": moment(request.created_at),
-        "expires_at": None if request.expires_at is None else moment(request.expires_at),
-        "why": request.why,
-        "decided_by": request.decided_by,
-        "decided_at": None if request.decided_at is None else moment(request.decided_at),
-        "reason": request.reason,
-        "escalated_at": None if request.escalated_at is None else moment(request.escalated_at),
-        "questions": request.questions,
-        "grant": request.grant,
-    }
-
 
 class DecidedApproval(ApprovalShape, frozen=True, kw_only=True):
     warnings: list[str]
     """What should be known about the decision, in words: standing decisions that its «always» contradicts, edited
     arguments that nobody could check."""
-
-    @classmethod
-    def with_remarks(cls, request: DeskRequest, remarks: list[str]) -> DecidedApproval:
-        return cls(**_columns(request), warnings=remarks)
 
 
 class ApprovalPage(Shown, frozen=True, kw_only=True):
@@ -344,34 +290,10 @@ class GrantShape(Shown, frozen=True, kw_only=True):
     until: datetime | None
     uses: int | None
 
-    @classmethod
-    def of(cls, grant: GrantMade) -> GrantShape:
-        return cls(**_of_grant(grant))
-
 
 class MadeGrant(GrantShape, frozen=True, kw_only=True):
     warnings: list[str]
     """What should be known about it, in words: standing decisions that it contradicts, calls that it will not reach."""
-
-    @classmethod
-    def with_remarks(cls, grant: GrantMade, remarks: list[str]) -> MadeGrant:
-        return cls(**_of_grant(grant), warnings=remarks)
-
-
-def _of_grant(grant: GrantMade) -> dict[str, Any]:  # Any: the fields of both shapes
-    return {
-        "id": grant.id,
-        "agent": grant.agent,
-        "tool": grant.tool,
-        "decision": grant.verdict,
-        "by": grant.by,
-        "at": moment(grant.at),
-        "reason": grant.reason,
-        "message": grant.message,
-        "arguments": grant.arguments,
-        "until": None if grant.until is None else moment(grant.until),
-        "uses": grant.uses,
-    }
 
 
 class GrantList(Shown, frozen=True, kw_only=True):
@@ -402,10 +324,6 @@ class HoldShape(Shown, frozen=True, kw_only=True):
     by: str | None
     at: datetime
     reason: str | None
-
-    @classmethod
-    def of(cls, hold: Hold) -> HoldShape:
-        return cls(kind=hold.kind, name=hold.name, by=hold.by, at=moment(hold.at), reason=hold.reason)
 
 
 class HoldList(Shown, frozen=True, kw_only=True):
@@ -441,18 +359,6 @@ class UserShape(Shown, frozen=True, kw_only=True):
     has_password: bool
     created_at: datetime
     created_by: str | None
-
-    @classmethod
-    def of(cls, user: User) -> UserShape:
-        return cls(
-            name=user.name,
-            role=user.role,
-            decides=list(user.decides),
-            is_active=user.is_active,
-            has_password=user.password is not None,
-            created_at=moment(user.created_at),
-            created_by=user.created_by,
-        )
 
 
 class UserList(Shown, frozen=True, kw_only=True):
@@ -495,17 +401,6 @@ class OpenInvitation(Shown, frozen=True, kw_only=True):
     created_at: datetime
     expires_at: datetime
 
-    @classmethod
-    def of(cls, found: Invitation) -> OpenInvitation:
-        return cls(
-            id=found.id,
-            name=found.name,
-            role=found.role,
-            by=found.by,
-            created_at=moment(found.created_at),
-            expires_at=moment(found.expires_at),
-        )
-
 
 class InvitationList(Shown, frozen=True, kw_only=True):
     data: list[OpenInvitation]
@@ -516,10 +411,6 @@ class MeShape(Shown, frozen=True, kw_only=True):
     role: Role
     via: Literal["session", "token", "open"]
     decides: list[Scope]
-
-    @classmethod
-    def of(cls, actor: Actor) -> MeShape:
-        return cls(name=actor.name, role=actor.role, via=actor.via, decides=list(actor.decides))
 
 
 class TokenShape(Shown, frozen=True, kw_only=True):
@@ -532,31 +423,10 @@ class TokenShape(Shown, frozen=True, kw_only=True):
     expires_at: datetime | None
     last_used_at: datetime | None
 
-    @classmethod
-    def of(cls, token: Token) -> TokenShape:
-        return cls(**_of_token(token))
-
 
 class NewTokenShape(TokenShape, frozen=True, kw_only=True):
     token: str
     """The token itself. It is shown this once."""
-
-    @classmethod
-    def with_text(cls, token: Token, text: str) -> NewTokenShape:
-        return cls(**_of_token(token), token=text)
-
-
-def _of_token(token: Token) -> dict[str, Any]:  # Any: the fields of both shapes
-    return {
-        "id": token.id,
-        "owner": token.owner,
-        "name": token.name,
-        "role": token.role,
-        "decides": list(token.decides),
-        "created_at": moment(token.created_at),
-        "expires_at": None if token.expires_at is None else moment(token.expires_at),
-        "last_used_at": None if token.last_used_at is None else moment(token.last_used_at),
-    }
 
 
 class TokenList(Shown, frozen=True, kw_only=True):

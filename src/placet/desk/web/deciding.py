@@ -18,6 +18,7 @@ from placet.facts.codec import Json, JsonObject
 from placet.facts.errors import NotPending, PlacetError, RunFinished, StaleApproval
 from placet.facts.events import DecisionMade, Verdict
 from placet.runtime.journal import load_recent
+from placet.service.questions import FoundRequest
 
 logger = logging.getLogger("placet.desk")
 
@@ -53,8 +54,12 @@ class Word(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 async def request_or_404(web: Web, request_id: str) -> DeskRequest:
+    return (await _found_or_404(web, request_id)).request
+
+
+async def _found_or_404(web: Web, request_id: str) -> FoundRequest:
     try:
-        return await web.desk.request(request_id)
+        return await web.desk.find(request_id)
     except NotPending as error:
         raise Problem(404, "not_found", error.message) from error
 
@@ -86,9 +91,10 @@ async def why_not_decide(web: Web, actor: Actor, request: DeskRequest, verdict: 
 async def decide(web: Web, actor: Actor, request_id: str, word: Word) -> DeskRequest:
     """Say the word as this actor. Problem 404, 403, 409 (naming who won) or 422 when it cannot be."""
     _refuse_what_does_not_belong(word)
-    request = await request_or_404(web, request_id)
+    asked = await _found_or_404(web, request_id)
+    request = asked.request
     four_eyes = await web.desk.four_eyes()
-    started_by = await _starter(web, request) if four_eyes else None
+    started_by = asked.place[1].started_by if asked.place is not None else None
     try:
         refuse_if_not_allowed(
             actor,
@@ -98,8 +104,8 @@ async def decide(web: Web, actor: Actor, request_id: str, word: Word) -> DeskReq
             started_by=started_by,
             four_eyes=four_eyes,
         )
-        found = await web.desk.decide(
-            request_id,
+        found = await web.desk.decide_found(
+            asked,
             word.decision,
             by=actor.name,
             reason=word.reason,

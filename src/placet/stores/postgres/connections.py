@@ -62,7 +62,6 @@ async def execute(db: Connection, statement: Statement) -> list[Row]:
 
 
 async def execute_steps(db: Connection, steps: Steps[V]) -> V:
-    """`run_steps` of the event loop."""
     try:
         statement = next(steps)
         while True:

@@ -10,7 +10,7 @@ from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange
 from placet.facts.codec import encode
 from placet.stores.sql.appending import Append, position_conflict
 from placet.stores.sql.leases import taken_over
-from placet.stores.sql.loading import change_fold
+from placet.stores.sql.loading import cache_fold
 from placet.stores.sql.operators import write_grants
 from placet.stores.sql.rows import closing_text, text_of
 from placet.stores.sql.statements import Given, Statement, Steps
@@ -25,7 +25,10 @@ def append(again: bool, append: Append) -> Steps[None]:
         raise taken_over(append.run_id)
     if outcome == "position":
         raise position_conflict(append, stands_at)
-    yield from change_fold(append.run_id, append.fold, is_dropped=append.drops_fold)
+    if append.fold is not None:
+        yield cache_fold(append.run_id, append.fold)
+    elif append.drops_fold:
+        yield Statement("drop_fold", {"id": append.run_id})
 
 
 def is_alone(append: Append) -> bool:

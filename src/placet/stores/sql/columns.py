@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from placet.core.index import RunStatus, run_status
+from placet.core.index import RunRecord, RunStatus, run_status
 from placet.core.state import RunFold
 from placet.facts.codec import encode
-from placet.ports import RunRow
 
 
 class RunColumns(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +51,9 @@ INDEXED_RUN = (*RunColumns.__struct_fields__, "created_at", "erased_at")
 INDEXED_REQUEST = ("id", "call", "number", "status", "agent", "tool", "data", "closing", "escalated_at")
 INDEXED_GRANT = ("id", "agent", "data", "revoked")
 
+RUN_FIELDS = tuple(name for name in RunRecord.__struct_fields__ if name != "held")
+"""The fields of a run's record that a row gives: what is held is found out by the desk."""
+
 _EXPRESSIONS = {
     "is_driven": "owner IS NOT NULL AND lease_until > placet_now()",
     "has_news": "news_at IS NOT NULL",
@@ -60,7 +62,7 @@ _EXPRESSIONS = {
 """What stands for fields of a run's record that have no column of their name."""
 
 COLUMNS = {
-    "run_record": ", ".join(_EXPRESSIONS.get(name, name) for name in RunRow.__struct_fields__),
+    "run_record": ", ".join(_EXPRESSIONS.get(name, name) for name in RUN_FIELDS),
     "run_columns": ", ".join(INDEXED_RUN),
     "request_columns": ", ".join(INDEXED_REQUEST),
     "grant_columns": ", ".join(INDEXED_GRANT),

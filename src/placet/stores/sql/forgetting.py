@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from placet.core.index import RequestRow
+from placet.core.index import RequestRecord
 from placet.core.log import Log, read_line
 from placet.facts.errors import UserError
 from placet.facts.events import DeletedRun, RunErased, RunsDeleted
@@ -115,8 +115,8 @@ def _check_status(run_id: str, status: str | None) -> None:
 
 def request_erased(data: str) -> str:
     """A question without what was asked: that there was one, about which tool, and when."""
-    row: RequestRow = read_request(data, "closed", None)
-    blank = msgspec.structs.replace(row, arguments=ERASED, digest="", why=None, questions=None, status="pending")
+    row: RequestRecord = read_request(data, "closed", None)
+    blank = msgspec.structs.replace(row, arguments_text=ERASED, digest="", why=None, questions=None, status="pending")
     return text_of(blank)
 
 
@@ -125,7 +125,7 @@ def closing_erased(closing: str | None) -> str | None:
     return None if closing is None else msgspec.json.encode(Closing(None, read_closing(closing).at, None)).decode()
 
 
-def is_blank(row: RequestRow) -> bool:
+def is_blank(row: RequestRecord) -> bool:
     """Whether a question says no more than what erasing leaves of it."""
     said = (row.why, row.questions, row.decided_by, row.reason, row.grant)
-    return (row.arguments, row.digest) == (ERASED, "") and not any(each is not None for each in said)
+    return (row.arguments_text, row.digest) == (ERASED, "") and not any(each is not None for each in said)

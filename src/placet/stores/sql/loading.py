@@ -103,12 +103,8 @@ def _read_fold(row: Row) -> CachedFold:
     return CachedFold(**dict(zip(CachedFold.__struct_fields__, row, strict=True)))
 
 
-def change_fold(run_id: str, fold: CachedFold | None, *, is_dropped: bool) -> Steps[None]:
-    """Cache the fold with the append that it goes with, or let go of one that has no use any more."""
-    if fold is not None:
-        yield Statement("cache_fold", msgspec.structs.asdict(fold) | {"id": run_id})
-    elif is_dropped:
-        yield Statement("drop_fold", {"id": run_id})
+def cache_fold(run_id: str, fold: CachedFold) -> Statement:
+    return Statement("cache_fold", msgspec.structs.asdict(fold) | {"id": run_id})
 
 
 @cache

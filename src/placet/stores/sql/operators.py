@@ -64,7 +64,7 @@ def audited(again: bool, at: float, fact: AnyFact, act: Statement, *then: Statem
         return True
     if not (yield act):
         return False
-    for statement in then:
+    for statement in then:  # noqa: UP028  # rows are sent in, and a tuple takes none
         yield statement
     yield from write_line(log, line)
     return True

@@ -8,19 +8,19 @@ from typing import TypeVar, get_args
 
 import msgspec
 
-from placet.core.index import Closed, RequestRow, RequestStatus, RunStatus, shown_status
+from placet.core.index import Closed, RequestRecord, RequestStatus, RunRecord, RunStatus, shown_status
 from placet.facts.codec import encode
 from placet.facts.errors import StoreError, UserError
 from placet.facts.events import Fact, GrantMade
 from placet.facts.ids import session_of_key
-from placet.ports import IndexedOperators, IndexedRun, OldestRequest, Page, RunRow, StoreNumbers
-from placet.stores.sql.columns import INDEXED_GRANT, INDEXED_REQUEST, INDEXED_RUN
+from placet.ports import IndexedOperators, IndexedRun, OldestRequest, Page, StoreNumbers
+from placet.stores.sql.columns import INDEXED_GRANT, INDEXED_REQUEST, INDEXED_RUN, RUN_FIELDS
 from placet.stores.sql.statements import Given, Row
 
 R = TypeVar("R")
 V = TypeVar("V")
 
-_request_decoder = msgspec.json.Decoder(RequestRow)
+_request_decoder = msgspec.json.Decoder(RequestRecord)
 _grant_decoder = msgspec.json.Decoder(GrantMade)
 
 
@@ -36,7 +36,7 @@ class Closing(msgspec.Struct, frozen=True, array_like=True):
 _closing_decoder = msgspec.json.Decoder(Closing)
 
 
-def text_of(row: RequestRow | Fact) -> str:
+def text_of(row: RequestRecord | Fact) -> str:
     return encode(row).decode()
 
 
@@ -50,7 +50,7 @@ def read_closing(closing: str) -> Closing:
 
 def read_request(
     data: str, status: RequestStatus, closing: str | None, escalated_at: float | None = None
-) -> RequestRow:
+) -> RequestRecord:
     try:
         row = _request_decoder.decode(data)
         end = _closing_decoder.decode(closing) if closing is not None else Closing(None, None, None)
@@ -102,9 +102,9 @@ def _damaged(run_id: str, position: int) -> StoreError:
     )
 
 
-def read_run(row: Row) -> RunRow:
+def read_run(row: Row) -> RunRecord:
     """Out of a row of `runs` or `run`: its number, then the fields of the record."""
-    found = dict(zip(RunRow.__struct_fields__, row[1:], strict=True))
+    found = dict(zip(RUN_FIELDS, row[1:], strict=True))
     session, output = found["session"], found["final_output"]
     try:
         found |= {
@@ -113,7 +113,7 @@ def read_run(row: Row) -> RunRow:
             "final_output": msgspec.json.decode(output) if output is not None else None,
             **{name: bool(found[name]) for name in ("is_driven", "has_news", "is_parked")},
         }
-        return msgspec.convert(found, RunRow)
+        return msgspec.convert(found, RunRecord)
     except (msgspec.MsgspecError, TypeError) as error:
         raise StoreError(f"The stored row of run {found['id']} cannot be read ({error}): it was altered.") from error
 
@@ -128,7 +128,7 @@ def read_numbers(columns: Row) -> StoreNumbers:
 def _oldest(data: str | None, now: float) -> OldestRequest | None:
     if data is None:
         return None
-    row: RequestRow = read_request(data, "pending", None)
+    row: RequestRecord = read_request(data, "pending", None)
     return OldestRequest(id=row.id, agent=row.agent, tool=row.tool, seconds=max(0.0, now - row.created_at))
 
 

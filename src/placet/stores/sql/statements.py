@@ -8,7 +8,7 @@ SQLite needs other words, they stand in `_IN_SQLITE`. Only statements that reall
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -94,17 +94,6 @@ def _sql_files(folder: Traversable) -> list[Traversable]:
 def one(name: str, given: Given, filters: str = "") -> Steps[list[Row]]:
     """The rows of one statement."""
     return (yield Statement(name, given, filters))
-
-
-def run_steps(steps: Steps[V], execute: Callable[[Statement], list[Row]]) -> V:
-    """Do the work, statement by statement."""
-    try:
-        statement = next(steps)
-        while True:
-            statement = steps.send(execute(statement))
-    except StopIteration as done:
-        value: V = done.value
-        return value
 
 
 # -- migrations -------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 import msgspec
 
 from placet.clock import Clock
-from placet.core.index import RequestRow
+from placet.core.index import RequestRecord, RunRecord
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.facts.events import (
@@ -41,7 +41,6 @@ from placet.ports import (
     RecordStep,
     RequestQuery,
     RunQuery,
-    RunRow,
     StoredRun,
     StoreNumbers,
 )
@@ -246,7 +245,7 @@ class SQLStore(ABC):
 
     # -- lists ------------------------------------------------------------------------------------------------------
 
-    async def requests(self, query: RequestQuery) -> Page[RequestRow]:
+    async def requests(self, query: RequestQuery) -> Page[RequestRecord]:
         check_status(query.status, "request")
         limit = check_limit(query.limit)
         given = {
@@ -261,18 +260,18 @@ class SQLStore(ABC):
         rows = await self._rows(name, given, filtered(given, "run_id", "status", "agent", "tool"))
         return page_of(rows, limit, lambda row: int(row[0]), lambda row: read_request(*row[1:]))
 
-    async def request(self, request_id: str) -> RequestRow | None:
+    async def request(self, request_id: str) -> RequestRecord | None:
         rows = await self._rows("request", {"id": request_id})
         return read_request(*rows[0]) if rows else None
 
-    async def runs(self, query: RunQuery) -> Page[RunRow]:
+    async def runs(self, query: RunQuery) -> Page[RunRecord]:
         check_status(query.status, "run")
         limit = check_limit(query.limit)
         given = {"before": after_cursor(query.cursor, LAST), "limit": limit + 1, "agent": query.agent}
         rows = await self._rows("runs", given, status_filter(query.status) + filtered(given, "agent"))
         return page_of(rows, limit, lambda row: int(row[0]), read_run)
 
-    async def run(self, run_id: str) -> RunRow | None:
+    async def run(self, run_id: str) -> RunRecord | None:
         rows = await self._rows("run", {"id": run_id})
         return read_run(rows[0]) if rows else None
 

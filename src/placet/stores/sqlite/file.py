@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +20,6 @@ from placet.stores.sql.statements import (
     check_code,
     migrations,
     no_store_in,
-    run_steps,
     statement_text,
 )
 
@@ -42,7 +41,13 @@ def execute(db: sqlite3.Connection, statement: Statement) -> list[Row]:
 
 
 def execute_steps(db: sqlite3.Connection, steps: Steps[V]) -> V:
-    return run_steps(steps, partial(execute, db))
+    try:
+        statement = next(steps)
+        while True:
+            statement = steps.send(execute(db, statement))
+    except StopIteration as done:
+        value: V = done.value
+        return value
 
 
 @contextmanager

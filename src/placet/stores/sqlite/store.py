@@ -213,7 +213,8 @@ class _Renewals:
 def _renew(held: Sequence[Lease], ttl: float) -> Steps[list[bool]]:
     renewed: list[bool] = []
     for lease in held:
-        renewed.append(bool((yield Statement("renew_lease", {"id": lease.run_id, "epoch": lease.epoch, "ttl": ttl}))))
+        rows = yield Statement("renew_lease", {"id": lease.run_id, "epoch": lease.epoch, "ttl": ttl})
+        renewed.append(bool(rows))
     return renewed
 
 

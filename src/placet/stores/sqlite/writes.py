@@ -9,7 +9,7 @@ import msgspec
 from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange
 from placet.stores.sql.appending import Append, position_conflict
 from placet.stores.sql.leases import taken_over
-from placet.stores.sql.loading import change_fold
+from placet.stores.sql.loading import cache_fold
 from placet.stores.sql.operators import write_grants
 from placet.stores.sql.rows import closing_text, text_of
 from placet.stores.sql.statements import Statement, Steps
@@ -39,7 +39,10 @@ def append(_again: bool, given: Append) -> Steps[None]:
         yield from _change_request(run, change)
     if given.grants:
         yield from write_grants(given.run_id, given.columns.updated_at, given.grants)
-    yield from change_fold(given.run_id, given.fold, is_dropped=given.drops_fold)
+    if given.fold is not None:
+        yield cache_fold(given.run_id, given.fold)
+    elif given.drops_fold:
+        yield Statement("drop_fold", {"id": given.run_id})
 
 
 def _change_request(run: int, change: RequestChange) -> Steps[None]:
