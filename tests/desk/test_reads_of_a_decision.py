@@ -97,7 +97,7 @@ async def test_where_others_append_between_looking_and_deciding_what_they_did_is
         found = await desk.find(question)
         await story.tell(store, e.QuestionEscalated(found.request.call))
 
-        decided = await desk.decide_found(found, "approve", by="ana")
+        decided = await desk.decide(found, "approve", by="ana")
 
         assert decided == await store.request(question)
         assert decided.escalated_at is not None

@@ -12,13 +12,11 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Literal, Self
 
 import msgspec
 
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.core.approvals import Entry
 from placet.core.deciding import facts_to_append, facts_to_revoke, not_pending
 from placet.core.delivery import choose_own_history
 from placet.core.fold import fold
@@ -32,19 +30,16 @@ from placet.core.index import (
     request_changes,
     with_changes,
 )
-from placet.core.json_schema import TOP
 from placet.core.log import Log, read_line
 from placet.core.separation import why_not_these
 from placet.core.state import RunFold
 from placet.declare.agent import Agent
 from placet.declare.agent_graph import AgentGraph
-from placet.declare.context import RunContextWrapper
 from placet.declare.decisions import Grant, Word, facts_of_word, plain_answer, plain_object
 from placet.declare.run_config import DEFAULT_MAX_TURNS, RunConfig
-from placet.declare.tool import Tool
 from placet.declare.tool_values import InvalidArguments
-from placet.desk.four_eyes import demand_four_eyes, set_four_eyes
 from placet.desk.listing import listed
+from placet.desk.operating import OperatorsDesk, refuse_if_over
 from placet.desk.views import DeskRequest, DeskRun, RunEvent
 from placet.facts.checks import (
     COUNT,
@@ -52,7 +47,6 @@ from placet.facts.checks import (
     FUNCTION,
     NAME,
     NOT_NEGATIVE,
-    NUMBER,
     TEXT,
     Kind,
     check,
@@ -74,9 +68,7 @@ from placet.facts.events import (
     AnyFact,
     CancelAsked,
     GrantMade,
-    HoldKind,
     InChild,
-    Pattern,
     ResumeAsked,
     RunStarted,
     Verdict,
@@ -84,9 +76,9 @@ from placet.facts.events import (
 from placet.facts.ids import path_of
 from placet.facts.ids import request_id as next_request_id
 from placet.fleet.priority import prioritise
-from placet.ports import DeskStore, Engine, EngineHealth, Hold, Page, RequestQuery, RunQuery
+from placet.ports import DeskStore, Engine, EngineHealth, Page, RequestQuery, RunQuery
 from placet.runtime.journal import load_recent
-from placet.runtime.toolsets import find_tools, servers_in_use
+from placet.runtime.toolsets import servers_in_use
 from placet.service.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.service.embedded import EmbeddedEngine
 from placet.service.questions import FoundRequest, find_request, true_request
@@ -103,7 +95,7 @@ MAX_TRIES = 100
 _RUN_ID = Kind("a text that begins with 'run_'", lambda value: isinstance(value, str) and value.startswith("run_"))
 
 
-class Desk:
+class Desk(OperatorsDesk):
     """`async with Desk("sqlite:///placet.db", agents=[support]) as desk: …`; with `run=False` it only looks and
     decides."""
 
@@ -311,27 +303,6 @@ class Desk:
             await self.store.park(run_id, parked=False)
         await self._driver.drive(run_id)
 
-    async def delete(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
-        """Forget a run with its log and its questions; the operators' log says who did it, when and why, and where the
-        run's log stood. False: there is none. RunConflict while somebody drives it."""
-        return await self.store.delete(run_id, by=by, at=self._now(), reason=reason)
-
-    async def erase(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
-        """Take what an ended run said out of the store for good: inputs, arguments, outputs, messages, names.
-
-        Its log stays, as a chain that still verifies, and the operators' log says who erased it, when and why. False:
-        it was erased before. A run that has not ended is refused.
-        """
-        return await self.store.erase(run_id, by=by, at=self._now(), reason=reason)
-
-    async def purge(self, ended_before: float, *, by: str | None = None, reason: str | None = None) -> int:
-        """Forget runs that ended before that time; how many. The operators' log says which, as for `delete`."""
-        check("", ended_before=(ended_before, NUMBER))
-        forgotten = 0
-        while found := await self.store.purge(ended_before, by=by, at=self._now(), reason=reason):
-            forgotten += found
-        return forgotten
-
     # -- deciding ---------------------------------------------------------------------------------------------------
 
     async def pending(
@@ -365,9 +336,13 @@ class Desk:
     async def request(self, request_id: str) -> DeskRequest:
         return await true_request(self.store, request_id)
 
+    async def find(self, request_id: str) -> FoundRequest:
+        """A request, and the place in its run's log where it was looked at: `decide` takes it in place of the id."""
+        return await find_request(self.store, request_id)
+
     async def decide(
         self,
-        request_id: str,
+        request_id: str | FoundRequest,
         verdict: Verdict,
         *,
         by: str | None = None,
@@ -380,39 +355,10 @@ class Desk:
     ) -> DeskRequest:
         """Approve, reject, edit or respond. An equal repeated decision is fine; a contradicting one is StaleApproval.
 
-        With `digest`, only what had that digest when it was shown is decided about.
+        With `digest`, only what had that digest when it was shown is decided about. With what `find` gave in place of
+        an id, the decision is made where the request was looked at, and nothing is read a second time.
         """
-        found = await self.find(request_id)
-        return await self.decide_found(
-            found,
-            verdict,
-            by=by,
-            reason=reason,
-            message=message,
-            arguments=arguments,
-            output=output,
-            always=always,
-            digest=digest,
-        )
-
-    async def find(self, request_id: str) -> FoundRequest:
-        """A request and the place in its run's log where it was read, for `decide_found`."""
-        return await find_request(self.store, request_id)
-
-    async def decide_found(
-        self,
-        found: FoundRequest,
-        verdict: Verdict,
-        *,
-        by: str | None = None,
-        reason: str | None = None,
-        message: str | None = None,
-        arguments: Mapping[str, object] | None = None,
-        output: object = msgspec.UNSET,
-        always: bool | Grant = False,
-        digest: str | None = None,
-    ) -> DeskRequest:
-        """`decide`, about a request that the caller has looked at: nothing of it is read a second time."""
+        found = request_id if isinstance(request_id, FoundRequest) else await self.find(request_id)
         row = found.request
         if digest is not None and digest != row.digest:
             raise StaleApproval(f"Request {row.id} is about something else than what was shown: look again.")
@@ -476,46 +422,6 @@ class Desk:
         except InvalidArguments as error:
             raise UserError(f"The edited arguments do not fit tool '{row.tool}':\n{error}") from error
 
-    async def problems_with(self, agent: str, tool_name: str, arguments: JsonObject) -> list[tuple[str, str]]:
-        """What is wrong with arguments for a tool of the agent at this path: (place, what is wrong there).
-
-        A desk without the agent's code cannot judge, and finds nothing; the tool itself will, before it runs.
-        """
-        tool = self.tool_at(agent, tool_name) or await self._server_tool(agent, tool_name)
-        problem = tool.problem_with(arguments) if tool is not None else None
-        found = [line.partition(": ") for line in (problem or "").splitlines()]
-        return [
-            (place if place != TOP else "arguments", text) if colon else ("arguments", place)
-            for place, colon, text in found
-        ]
-
-    def tool_at(self, agent: str, tool_name: str) -> Tool | None:
-        """The tool of that name of the agent at this path; None where the agent's code is not here."""
-        found = self.agent_at(agent)
-        return found.tool_named(tool_name) if found is not None else None
-
-    async def _server_tool(self, agent: str, tool_name: str) -> Tool | None:
-        """The tool of that name that one of the agent's servers has at this moment."""
-        owner = self.agent_at(agent)
-        if owner is None or not owner.mcp_servers:
-            return None
-        async with servers_in_use(AgentGraph(owner)):
-            found = await find_tools(owner, RunContextWrapper(None))
-        return next((tool for tool in found if tool.name == tool_name), None)
-
-    def agent_at(self, agent: str) -> Agent[Any] | None:
-        """The agent at this path; None where its code is not here."""
-        root = self._driver.agents.get(agent.partition("/")[0].partition(">")[0])
-        try:
-            return AgentGraph(root).at(agent) if root is not None else None
-        except UserError:  # the path leads nowhere in today's code
-            return None
-
-    @property
-    def agents(self) -> Sequence[Agent[Any]]:
-        """The agents that this desk can start."""
-        return list(self._driver.agents.values())
-
     def _facts(self, row: RequestRecord, run: RunFold, word: Word, standing: Sequence[GrantMade]) -> list[AnyFact]:
         """The facts that the word amounts to at this place of the log."""
         entry = run.ledger.entry(row.call)
@@ -527,7 +433,7 @@ class Desk:
         path = path_of(row.call)
         wrapped: list[AnyFact] = [InChild(path, grant) if path else grant for grant in grants]
         if new:
-            _refuse_if_over(grants, self._now())
+            refuse_if_over(grants, self._now())
         return [*wrapped, *new] if new else []
 
     async def revoke(self, request_id: str, *, by: str | None = None, reason: str | None = None) -> DeskRequest:
@@ -560,96 +466,6 @@ class Desk:
 
         return list(await asyncio.gather(*(one(each) for each in decisions)))
 
-    # -- grants and holds ---------------------------------------------------------------------------------------------
-
-    async def grants(self) -> list[GrantMade]:
-        """Standing decisions that reach beyond one run."""
-        return await self.store.grants()
-
-    async def grant(
-        self,
-        agent: str,
-        tool_name: str,
-        verdict: Literal["approve", "reject"],
-        *,
-        by: str | None = None,
-        arguments: Mapping[str, object] | None = None,
-        until: datetime | float | None = None,
-        uses: int | None = None,
-        reason: str | None = None,
-        message: str | None = None,
-        grant_id: str | None = None,
-    ) -> GrantMade:
-        """A standing decision about later calls of a tool of this agent; the operators' log tells who made it.
-
-        With a `grant_id` of one's own it is made once, however often it is asked for.
-        """
-        tool = self.tool_at(agent, tool_name) or await self._server_tool(agent, tool_name)
-        if tool is None:
-            raise UserError(f"This desk has no tool '{tool_name}' of an agent '{agent}' to decide about.")
-        bounds = Grant(scope="agent", arguments=arguments, until=until, uses=uses)
-        entry = Entry(call="", label="", name=tool.name, tool=tool.identity, agent=agent, fingerprint=tool.fingerprint)
-        word = Word(verdict=verdict, always=bounds, by=by, reason=reason, message=message)
-        _, (made,) = facts_of_word(entry, word, self._now(), await self.store.standing_grants(agent))
-        _refuse_if_over([made], self._now())
-        made = made if grant_id is None else msgspec.structs.replace(made, id=grant_id)
-        await self.store.put_grant(made)
-        return made
-
-    async def revoke_grant(self, grant_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
-        """Whether there was such a grant. What it let through and has not begun is asked about."""
-        return await self.store.revoke_grant(grant_id, by=by, at=self._now(), reason=reason)
-
-    async def hold(
-        self,
-        kind: HoldKind,
-        name: str,
-        *,
-        by: str | None = None,
-        reason: str | None = None,
-        over_others: bool = True,
-    ) -> bool:
-        """Nothing that this covers starts from now on, approved or not, until `release_hold`. A second hold on the same
-        thing replaces the first; without `over_others` not somebody else's (False: theirs stands)."""
-        if kind not in ("run", "agent", "tool"):
-            raise UserError(f"A run, an agent or a tool can be held, not a {kind!r}.")
-        placed = Hold(kind=kind, name=name, by=by, at=self._now(), reason=reason)
-        return await self.store.put_hold(placed, over_others=over_others)
-
-    async def release_hold(
-        self,
-        kind: HoldKind,
-        name: str,
-        *,
-        by: str | None = None,
-        reason: str | None = None,
-        placed_by: str | None = None,
-    ) -> bool:
-        """Whether it was held (with `placed_by`: by this person)."""
-        at = self._now()
-        was_held = await self.store.remove_hold(kind, name, by=by, at=at, reason=reason, placed_by=placed_by)
-        await self._engine.enqueue("")
-        return was_held
-
-    async def holds(self) -> list[Hold]:
-        return list(await self.store.holds())
-
-    async def four_eyes(self) -> list[Pattern]:
-        """Where whoever started a run may not say yes to its calls: patterns of agent and tool."""
-        return list(await self.store.four_eyes())
-
-    async def set_four_eyes(
-        self, patterns: Sequence[Pattern], *, by: str | None = None, reason: str | None = None
-    ) -> list[Pattern]:
-        """Demand four eyes there and nowhere else, in every process on this store; the operators' log says who did."""
-        return await set_four_eyes(self.store, patterns, by=by, at=self._now(), reason=reason)
-
-    async def demand_four_eyes(
-        self, patterns: Sequence[Pattern], *, by: str | None = None, reason: str | None = None
-    ) -> list[Pattern]:
-        """Demand four eyes there, too: what is demanded elsewhere stays so."""
-        return await demand_four_eyes(self.store, patterns, by=by, at=self._now(), reason=reason)
-
     # -- what drives the runs -----------------------------------------------------------------------------------------
 
     @property
@@ -658,10 +474,6 @@ class Desk:
 
     async def health(self) -> EngineHealth:
         return await self._engine.health()
-
-    def knows(self, agent: str) -> bool:
-        """Whether a run of this agent can be started here."""
-        return agent in self._driver.agents or (bool(agent) and Agent(name=agent).address in self._driver.agents)
 
     # -- live events --------------------------------------------------------------------------------------------------
 
@@ -683,9 +495,6 @@ class Desk:
                 await self.store.wait_for_news(seen, 1.0)
 
     # -- inside -------------------------------------------------------------------------------------------------------
-
-    def _now(self) -> float:
-        return round(self._clock.now(), 3)
 
     async def _latest(self) -> int:
         return await self.store.latest_sequence()
@@ -729,8 +538,3 @@ class Desk:
         if found is None:
             raise UserError(f"There is no run {run_id} in this store.")
         return found[1], found[2]
-
-
-def _refuse_if_over(grants: Sequence[GrantMade], now: float) -> None:
-    if any(grant.until is not None and grant.until <= now for grant in grants):
-        raise UserError("The time of this standing decision is over already: it would never decide anything.")

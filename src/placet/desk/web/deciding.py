@@ -104,7 +104,7 @@ async def decide(web: Web, actor: Actor, request_id: str, word: Word) -> DeskReq
             started_by=started_by,
             four_eyes=four_eyes,
         )
-        found = await web.desk.decide_found(
+        found = await web.desk.decide(
             asked,
             word.decision,
             by=actor.name,

@@ -2,6 +2,11 @@
 
 A connection that broke is thrown away and the work is tried again on a new one; so work must bear being done twice.
 
+The pool is ours, a list and a semaphore, because of what `psycopg_pool` does on purpose: it connects in the background,
+so who waits learns that there was no connection in time, but not why (a wrong password, a database that is not there);
+after a failure it waits longer and longer before it connects again; and it logs each failure, where an outage is one
+line in our log. The queue of the fleet, which needs none of this, uses it.
+
 Behind a pooler that gives each transaction another connection (PgBouncer in transaction mode) nothing may be kept in a
 session: a statement that was prepared in one would be executed in another, where its name means something else. Such a
 pooler is found out at every connection, so nobody has to say that there is one.
