@@ -16,7 +16,7 @@ from placet.desk.server import new_server
 from placet.desk.web.settings import WebSettings
 from placet.desk.web.sockets import listen
 from placet.stores.sqlite import SQLiteStore
-from placet.testing.desk_contracts import Story
+from placet.testing.desk_contracts import RunWriter
 
 CALLS_OF_A_RUN = 10
 AT_ONCE = 500
@@ -26,7 +26,7 @@ async def _requests(store: SQLiteStore, pending: int) -> list[str]:
     found: list[str] = []
     sizes = [CALLS_OF_A_RUN] * (pending // CALLS_OF_A_RUN) + [pending % CALLS_OF_A_RUN] * (pending % CALLS_OF_A_RUN > 0)
     for start in range(0, len(sizes), AT_ONCE):
-        asked = (Story().ask(store, *["refund"] * size) for size in sizes[start : start + AT_ONCE])
+        asked = (RunWriter().ask(store, *["refund"] * size) for size in sizes[start : start + AT_ONCE])
         found += [each for ids in await asyncio.gather(*asked) for each in ids]
     return found
 

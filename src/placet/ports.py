@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
-from placet.core.holding import Hold as Hold  # noqa: PLC0414  # it is part of the ports: others import it from here
+from placet.core.holds import Hold as Hold  # noqa: PLC0414  # it is part of the ports: others import it from here
 from placet.core.index import RequestRecord, RequestStatus, RunRecord, RunStatus
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
@@ -26,7 +26,7 @@ ToolT_co = TypeVar("ToolT_co", covariant=True)
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """A tool as a model is told about it."""
+    """A tool as a model reads about it."""
 
     name: str
     description: str
@@ -37,7 +37,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """The declarations of the agent that asks: objects, where a request holds what a provider is told of them."""
+    """The declarations of the agent that asks: objects, where a request holds what a provider gets of them."""
 
     tools: Sequence[Any] = ()
     handoffs: Sequence[Any] = ()
@@ -58,7 +58,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
     hosted_tools: Sequence[Mapping[str, object]] = ()
     """Tools that the provider runs itself, declared in its own words. A model whose provider has none refuses them."""
     after: str | None = None
-    """In a conversation: the id of its newest item before this request; empty: it was empty; None: nobody looked."""
+    """In a conversation: the id of its newest item before this request; empty: it was empty; None: it was not read."""
     prompt: Mapping[str, object] | None = None
     """A prompt that the provider keeps, by its id. A model whose provider keeps none refuses it."""
     output_is_strict: bool | None = None
@@ -115,7 +115,7 @@ class Reconciled(msgspec.Struct, frozen=True):
 
 
 class ReadsConversations(Protocol):
-    """A model that can look into a server conversation. Without it, a lost request there needs a person's word."""
+    """A model that can look into a server conversation. Without it, a lost request there needs a person's decision."""
 
     async def find_request(self, request: ModelRequest) -> Reconciled | None:
         """Whether the conversation holds what this request carried; None when that cannot be told."""
@@ -132,7 +132,8 @@ class Toolset(Protocol[ToolT_co]):
 
     @property
     def name(self) -> str:
-        """Tells it apart from the agent's other toolsets, and is part of what is approved: stable, and chosen well."""
+        """Distinguishes it from the agent's other toolsets, and is part of what is approved: stable, and chosen
+        well."""
         ...
 
     async def tools_for(self, context: Any, agent: Named) -> Sequence[ToolT_co]:  # Any: the run's RunContextWrapper
@@ -144,7 +145,7 @@ class Toolset(Protocol[ToolT_co]):
         ...
 
     def in_use(self) -> AbstractAsyncContextManager[object]:
-        """Entered for as long as somebody may use it: whatever it holds open is let go with its last user."""
+        """Entered as long as it may be used: whatever it holds open is let go with its last user."""
         ...
 
 
@@ -212,7 +213,7 @@ class Store(Protocol):
         ...
 
     async def lease(self, run_id: str, driver: object) -> Lease:
-        """The right to drive the run, for as long as `driver` lives; RunConflict when somebody else has it."""
+        """The right to drive the run, for as long as `driver` lives; RunConflict when another process has it."""
         ...
 
     async def release(self, lease: Lease, length: int) -> bool:
@@ -236,7 +237,7 @@ class Store(Protocol):
         ...
 
     async def four_eyes(self) -> Sequence[Pattern]:
-        """Where whoever started a run may not say yes to its calls, at this moment."""
+        """Where the person who started a run may not say yes to its calls, at this moment."""
         ...
 
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
@@ -299,7 +300,7 @@ class FeedEntry(msgspec.Struct, frozen=True, kw_only=True):
     text: bytes
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Something small that a desk keeps beside the runs: a user, a token, a session, an answer to be repeated."""
 
     kind: str
@@ -320,28 +321,30 @@ class RecordStep(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     was: str | None
     """Its data; None: there must be none."""
-    now: Record | None
+    now: StoredRecord | None
     """None: it is removed. With the data that it had: it only has to be so."""
 
 
 class RecordStore(Protocol):
     """Keeps records, with what several processes need to agree on one: adding and taking happen once."""
 
-    async def record(self, kind: str, record_id: str) -> Record | None: ...
+    async def record(self, kind: str, record_id: str) -> StoredRecord | None: ...
 
-    async def records(self, kind: str, *, owner: str | None = None, after: str = "", limit: int = 1000) -> list[Record]:
+    async def records(
+        self, kind: str, *, owner: str | None = None, after: str = "", limit: int = 1000
+    ) -> list[StoredRecord]:
         """In the order of their ids."""
         ...
 
-    async def add_record(self, record: Record) -> bool:
+    async def add_record(self, record: StoredRecord) -> bool:
         """False, and nothing is changed, when there is one of this kind and id that has not expired."""
         ...
 
-    async def replace_record(self, record: Record, *, was: str | None = None) -> bool:
+    async def replace_record(self, record: StoredRecord, *, was: str | None = None) -> bool:
         """False when there is none (any more), or when its data is not what it `was`: it is not brought back."""
         ...
 
-    async def take_record(self, kind: str, record_id: str) -> Record | None:
+    async def take_record(self, kind: str, record_id: str) -> StoredRecord | None:
         """Remove it and give it to exactly one taker."""
         ...
 
@@ -384,9 +387,9 @@ class StoreNumbers(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     """When, by the store's clock."""
     driven: int
-    """Runs that somebody drives."""
+    """Runs that a process drives."""
     due: int
-    """Runs with something to do that nobody drives yet."""
+    """Runs with something to do that no process drives yet."""
     oldest_due: float | None
     """Since when the first of them has something to do."""
     waiting: int
@@ -432,7 +435,7 @@ class DeskStore(Store, RecordStore, Protocol):
     async def run(self, run_id: str) -> RunRecord | None: ...
 
     async def runnable(self, now: float, limit: int) -> list[str]:
-        """Runs with something to do (news, or a time that has come) that nobody drives, longest waiting first."""
+        """Runs with something to do (news, or a time that has come) that no process drives, longest waiting first."""
         ...
 
     async def numbers(self) -> StoreNumbers:
@@ -503,7 +506,7 @@ class DeskStore(Store, RecordStore, Protocol):
         self, run_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
     ) -> bool:
         """Forget a run and all that is indexed of it, and write into the operators' log that it was done, with the
-        place where its log stood. RunConflict while somebody drives it."""
+        place where its log stood. RunConflict while a process drives it."""
         ...
 
     async def purge(
@@ -522,12 +525,13 @@ class DeskStore(Store, RecordStore, Protocol):
 
 
 class DriveObserver(Protocol):
-    """Is told what becomes durable while one drive of a run lasts."""
+    """Gets what becomes durable while one drive of a run lasts."""
 
     def on_facts(self, at: float, facts: Sequence[AnyFact]) -> None: ...
 
-    def around_body(self, call_id: str) -> AbstractContextManager[None]:
-        """Entered in the context in which a tool's body runs: what the body reports of itself finds its place."""
+    def around_tool_function(self, call_id: str) -> AbstractContextManager[None]:
+        """Entered in the context in which a tool function runs: what the tool function reports of itself finds its
+        place."""
         ...
 
     def drive_ended(self, error: BaseException | None) -> None: ...
@@ -551,7 +555,7 @@ class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Drive: TypeAlias = Callable[[str], Awaitable[bool]]
-"""Drives one run as far as it goes. False: nothing came of it (somebody else drives it, its code is not here)."""
+"""Drives one run as far as it goes. False: nothing came of it (another process drives it, its code is not here)."""
 
 
 class Engine(Protocol):

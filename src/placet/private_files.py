@@ -38,15 +38,15 @@ def open_to_others(path: str | Path) -> int:
     return rights
 
 
-def remark_if_open(path: str | Path, what: str) -> None:
+def warn_if_readable(path: str | Path, what: str) -> None:
     """Say in the log that others on this machine can get at the file, and what to do."""
     rights = open_to_others(path)
     if rights:
-        told = {"action": "file_open_to_others", "path": str(path), "rights": f"{rights:03o}"}
+        fields = {"action": "file_open_to_others", "path": str(path), "rights": f"{rights:03o}"}
         logger.warning(
             "%s %s can be read or written by others on this machine: chmod 600 '%s'* keeps it to you.",
             what,
             path,
             path,
-            extra=told,
+            extra=fields,
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from placet.cli.grants import _moment
+from placet.cli.grants import _time_of
 from placet.cli.main import main
 from tests.support.desk_server import in_thread, support_agents
 
@@ -457,7 +457,7 @@ def test_standing_decisions_that_contradict_and_holds_of_what_nobody_knows_are_r
 def test_the_end_of_a_standing_decision_may_be_written_as_a_span(written: str, hours: float) -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
 
-    assert datetime.fromisoformat(_moment(written, now)) == now + timedelta(hours=hours)
+    assert datetime.fromisoformat(_time_of(written, now)) == now + timedelta(hours=hours)
 
 
 @pytest.mark.parametrize("written", ["tomorrow", "2030-01-01T00:00:00", "-3h", ""])

@@ -10,7 +10,7 @@ import pytest
 from placet.core.approvals import Ledger
 from placet.core.fold import _APPLIERS, apply, fold
 from placet.core.state import Call, RunFold
-from placet.core.table import Status
+from placet.core.transitions import Status
 from placet.facts import events as e
 from placet.facts.errors import IllegalTransition
 from placet.testing import assistant_message, function_call

@@ -11,7 +11,7 @@ from placet.core.fold import fold
 from placet.core.next_step import (
     AdvanceCalls,
     AskModel,
-    AwaitBodies,
+    AwaitToolFunctions,
     ConcludeRun,
     GateCalls,
     JudgeTurn,
@@ -123,7 +123,7 @@ def test_a_claimed_call_that_nobody_works_on_is_recovered() -> None:
 def test_bodies_at_work_are_awaited() -> None:
     run = fold([*THREE, e.CallsAllowed(["1.0", "1.1"]), held("1.2"), e.CallsStarted(["1.0", "1.1"])])
 
-    assert next_step(run, {"1.0", "1.1"}) == AwaitBodies()
+    assert next_step(run, {"1.0", "1.1"}) == AwaitToolFunctions()
 
 
 def test_when_only_people_can_help_the_run_waits() -> None:

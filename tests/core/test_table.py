@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placet.core.table import CONCLUDABLE, DECIDED, RUNNABLE, TABLE, WAITING, Move, Status, after
+from placet.core.transitions import CONCLUDABLE, DECIDED, RUNNABLE, TABLE, WAITING, Move, Status, after
 from placet.facts.errors import IllegalTransition
 
 S, M = Status, Move

@@ -14,7 +14,7 @@ from placet.desk.desk import RunEvent
 from placet.facts.events import CallHeld, RunEnded, RunStarted
 from placet.stores.opening import open_store
 from placet.testing import ScriptedModel, assistant_message
-from placet.testing.desk_contracts import Story
+from placet.testing.desk_contracts import RunWriter
 from tests.desk.scenes import PATIENCE, Planned, Witness, outputs, paused, refunds, support
 
 
@@ -380,7 +380,7 @@ async def test_purging_forgets_what_ended_before_and_nothing_that_waits(url: str
 async def test_purging_forgets_all_that_ended_before_however_much_it_is() -> None:
     async with open_store("sqlite://:memory:") as store, Desk(store, run=False) as desk:
         for _ in range(1001):
-            story = Story()
+            story = RunWriter()
             await story.begin(store)
             await story.end(store)
         count = await desk.purge(time.time())

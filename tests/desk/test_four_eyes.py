@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from placet import AccessDenied, Agent, Grant, RunConfig, Runner, RunState, ToolOutcomeUnknown, UserError, function_tool
+from placet.core.four_eyes import is_demanded, why_approval_does_not_count
 from placet.core.log import read_lines
-from placet.core.separation import is_demanded, why_not_theirs
 from placet.desk import Desk
 from placet.facts.events import FourEyesSet
 from placet.service.records import records
@@ -364,7 +364,7 @@ async def test_what_is_no_pattern_is_refused(url: str, patterns: Any) -> None:
 
 def test_what_is_not_known_is_not_somebody_else() -> None:
     def counts(started_by: str | None, author: str | None, agent: str = "Payroll") -> bool:
-        why = why_not_theirs([("Pay*", "*")], agent=agent, tool="t", started_by=started_by, author=author)
+        why = why_approval_does_not_count([("Pay*", "*")], agent=agent, tool="t", started_by=started_by, author=author)
         return why is None
 
     assert counts("ana", "ben")

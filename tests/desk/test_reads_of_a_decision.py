@@ -14,7 +14,7 @@ from placet.desk import Desk
 from placet.facts import events as e
 from placet.stores.opening import open_store
 from placet.stores.sqlite.file import SQLiteFile
-from placet.testing.desk_contracts import Story
+from placet.testing.desk_contracts import RunWriter
 from tests.support.desk_server import running_desk
 
 REQUEST = "SELECT data, status, closing, escalated_at FROM placet_requests WHERE id ="
@@ -52,7 +52,7 @@ async def test_a_decision_at_a_desk_reads_its_request_once_and_its_log_once(
     statements: Statements, tmp_path: Path
 ) -> None:
     async with Desk(f"sqlite:///{tmp_path / 'placet.db'}", run=False) as desk:
-        (question,) = await Story().ask(desk.store, "pay")
+        (question,) = await RunWriter().ask(desk.store, "pay")
 
         found = await statements.of(lambda: desk.decide(question, "approve", by="ana"))
         request = await desk.request(question)
@@ -66,7 +66,7 @@ async def test_a_decision_over_http_reads_its_request_once_and_its_log_once(
 ) -> None:
     async with running_desk(tmp_path, run=False) as desk:
         client = await desk.person("ana")
-        (question,) = await Story().ask(desk.desk.store, "pay")
+        (question,) = await RunWriter().ask(desk.desk.store, "pay")
         await asyncio.gather(*(client.get("/v1/me") for _ in range(2)))
 
         path = f"/v1/approvals/{question.replace('#', '%23').replace('/', '%2F')}/decisions"
@@ -80,7 +80,7 @@ async def test_a_decision_over_http_reads_its_request_once_and_its_log_once(
 @pytest.mark.parametrize("verdict", ["approve", "reject"])
 async def test_what_a_decision_returns_is_what_the_store_has_then(verdict: Any, tmp_path: Path) -> None:
     async with Desk(f"sqlite:///{tmp_path / 'placet.db'}", run=False) as desk:
-        first, second = await Story().ask(desk.store, "pay", "pay")
+        first, second = await RunWriter().ask(desk.store, "pay", "pay")
         decided = await desk.decide(first, verdict, by="ana", reason="checked")
         again = await desk.decide(first, verdict, by="ana", reason="checked")
 
@@ -91,11 +91,11 @@ async def test_what_a_decision_returns_is_what_the_store_has_then(verdict: Any, 
 
 async def test_where_others_append_between_looking_and_deciding_what_they_did_is_returned_too(tmp_path: Path) -> None:
     place = f"sqlite:///{tmp_path / 'placet.db'}"
-    story = Story()
+    story = RunWriter()
     async with open_store(place) as store, Desk(place, run=False) as desk:
         (question,) = await story.ask(store, "pay")
         found = await desk.find(question)
-        await story.tell(store, e.QuestionEscalated(found.request.call))
+        await story.append(store, e.QuestionEscalated(found.request.call))
 
         decided = await desk.decide(found, "approve", by="ana")
 

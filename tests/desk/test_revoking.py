@@ -126,12 +126,12 @@ async def test_a_call_of_a_nested_agent_can_be_taken_back(url: str, witness: Wit
 async def test_what_has_happened_cannot_be_taken_back(any_url: str, witness: Witness) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
     agent = support(witness, refunds(7, 8))
-    body = agent.tools[0].on_invoke_tool
+    tool_function = agent.tools[0].on_invoke_tool
 
     async def slow(ctx: object, arguments: str) -> object:
         begun.set()
         await go_on.wait()
-        return await body(ctx, arguments)  # type: ignore[arg-type]
+        return await tool_function(ctx, arguments)  # type: ignore[arg-type]
 
     agent.tools[0].on_invoke_tool = slow  # type: ignore[misc]
     desk = Desk(any_url, agents=[agent])

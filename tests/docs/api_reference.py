@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from placet.desk.api.openapi import WORDS
+from placet.desk.api.openapi import DESCRIPTIONS
 from placet.desk.api.v1 import openapi
 from tests.docs.pages import DOCS
 
@@ -73,7 +73,7 @@ def _shapes(found: Schema) -> Iterator[str]:
 def _problems() -> Iterator[str]:
     yield "## Errors\n"
     yield "| status | meaning |\n|---|---|"
-    for status, words in WORDS.items():
+    for status, words in DESCRIPTIONS.items():
         yield f"| {status} | {words} |"
 
 

@@ -8,7 +8,7 @@ import re
 import textwrap
 from functools import cache
 
-from placet.core import table
+from placet.core import transitions
 from tests.docs.pages import DOCS, ROOT, blocks_of, prose_of
 
 TOUR = DOCS / "tour.md"
@@ -57,7 +57,7 @@ def test_a_function_that_moved_away_is_found() -> None:
 
 def test_the_drawing_of_a_calls_life_is_the_one_in_the_code() -> None:
     drawings = [block.text.rstrip() for block in blocks_of(TOUR) if block.info == "text"]
-    lines = inspect.cleandoc(table.__doc__ or "").splitlines()
+    lines = inspect.cleandoc(transitions.__doc__ or "").splitlines()
     in_the_code = textwrap.dedent("\n".join(line for line in lines if line.startswith("    ")))
 
     assert in_the_code in drawings
@@ -68,6 +68,6 @@ def test_the_table_of_moves_is_the_one_in_the_code() -> None:
 
     assert shown == [
         f"| {status.value} | " + ", ".join(f"{move.value} → {then.value}" for move, then in moves.items()) + " |"
-        for status, moves in table.TABLE.items()
+        for status, moves in transitions.TABLE.items()
         if moves
     ]

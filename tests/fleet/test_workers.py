@@ -16,7 +16,7 @@ import pytest
 from placet import Agent, FunctionTool, ToolContext, UserError, function_tool
 from placet.cli.main import main
 from placet.facts.codec import JsonObject
-from placet.fleet.code import code_digest
+from placet.fleet.code_digest import code_digest
 from placet.fleet.worker import Worker
 from placet.fleet.workers import list_workers
 from placet.stores.postgres import PostgresStore

@@ -188,12 +188,12 @@ async def _gated(at: str) -> str:
 
 
 async def test_hooks_that_hear_nothing_of_requests_cost_no_copy():
-    from placet.declare.lifecycle import AsRunHooks, hears
+    from placet.declare.lifecycle import AsRunHooks, has_hook_for
 
-    assert not hears(RunHooks(), "on_llm_start")
-    assert not hears(AsRunHooks(AgentHooks()), "on_llm_start")
-    assert hears(Spoiling(), "on_llm_start")
-    assert hears(AsRunHooks(SpoilingAgentHooks()), "on_llm_start")
+    assert not has_hook_for(RunHooks(), "on_llm_start")
+    assert not has_hook_for(AsRunHooks(AgentHooks()), "on_llm_start")
+    assert has_hook_for(Spoiling(), "on_llm_start")
+    assert has_hook_for(AsRunHooks(SpoilingAgentHooks()), "on_llm_start")
 
 
 # -- a paused result as the input of another run -----------------------------------------------------------------------

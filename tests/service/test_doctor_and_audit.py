@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from placet import Agent, Grant, UserError, function_tool
-from placet.cli.audit import _told
+from placet.cli.audit import _entry_line
 from placet.core.fold import fold
 from placet.core.log import Log
 from placet.desk import Desk
 from placet.service.audit import Head, Verdict, head_at, heads, parse_heads, verify
 from placet.service.doctor import Finding, examine
-from placet.service.records import Entry, records, records_in_time
+from placet.service.records import AuditEntry, records, records_in_time
 from placet.stores.sqlite import SQLiteStore
-from placet.testing.stories import Story
+from placet.testing.run_writer import RunWriter
 from tests.desk.scenes import PATIENCE, Planned, Witness, paused, refunds, support
 from tests.desk.test_desk import office
 
@@ -366,7 +366,7 @@ async def test_the_record_of_operators_names_every_run_that_was_deleted_or_purge
 ) -> None:
     desk = Desk(any_url, agents=[support(witness)])
     async with paused(desk) as (run, _):
-        talk = Story(at=1000.0)
+        talk = RunWriter(at=1000.0)
         await talk.begin(desk.store)
         await talk.end(desk.store)
         await desk.purge(2000.0, by="cron", reason="ninety days")
@@ -459,14 +459,14 @@ async def test_the_record_of_an_edited_call_holds_what_was_asked_and_what_ran(an
     assert [(told[what].asked, told[what].runs) for what in ("edited", "effect begun")] == [
         ({"order": 7}, {"order": 3})
     ] * 2
-    assert _told(told["effect begun"]).partition("order: ")[2].startswith("asked 7, runs 3")
-    assert "by ana" in _told(told["edited"])
+    assert _entry_line(told["effect begun"]).partition("order: ")[2].startswith("asked 7, runs 3")
+    assert "by ana" in _entry_line(told["edited"])
 
 
 def test_the_line_of_a_call_that_a_standing_decision_decided_says_whose_it_was() -> None:
-    entry = Entry(at=0.0, what="approved", run_id="run_a", subject="run_a:1.0", by="ana", grant="grant_1")
+    entry = AuditEntry(at=0.0, what="approved", run_id="run_a", subject="run_a:1.0", by="ana", grant="grant_1")
 
-    assert "by a standing decision of ana" in _told(entry)
+    assert "by a standing decision of ana" in _entry_line(entry)
 
 
 async def test_the_record_of_a_store_is_in_the_order_of_time_across_runs_and_operators(

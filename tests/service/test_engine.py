@@ -168,18 +168,18 @@ async def test_no_more_runs_are_driven_at_once_than_the_limit(url: str) -> None:
 async def test_a_run_that_was_being_worked_on_when_its_desk_closed_asks_what_became_of_it(
     url: str, witness: Witness
 ) -> None:
-    begun_body = asyncio.Event()
+    function_began = asyncio.Event()
 
     @function_tool(name_override="refund")
     async def refund(order: int) -> str:
-        begun_body.set()
+        function_began.set()
         await asyncio.sleep(60)
         return "never"
 
     slow = Agent("Support", tools=[refund], model=Planned(refunds(7)))
     async with Desk(url, agents=[slow], grace=0) as desk:
         run = await desk.start("Support", "go")
-        await asyncio.wait_for(begun_body.wait(), PATIENCE)
+        await asyncio.wait_for(function_began.wait(), PATIENCE)
     async with Desk(url, agents=[support(witness, needs_approval=False)]) as desk:
         await desk.wait(run.id, until="paused", timeout=PATIENCE)
         (asked,) = await desk.pending(run_id=run.id)

@@ -11,7 +11,7 @@ import pytest
 
 from placet import InMemorySession, MemoryStore, RunConfig, Runner, SessionBusy, UserError
 from placet.sessions.openai_conversations import OpenAIConversationsSession
-from placet.testing.session_contract import SECONDS, assistant, called, returned, said, talk, user
+from placet.testing.session_contract import SECONDS, assistant, called, returned, talk, texts, user
 from tests.runtime.team_scenes import (
     Traces,
     approve_all,
@@ -58,7 +58,7 @@ async def test_the_conversation_is_opened_at_the_first_use_and_only_once(server,
 
     assert before == {}
     assert list(server.conversations) == [session.session_id]
-    assert said(await session.get_items()) == ["user: hi"] * 5
+    assert texts(await session.get_items()) == ["user: hi"] * 5
 
 
 async def test_a_created_session_has_its_id_before_the_first_use(server, client):
@@ -73,7 +73,7 @@ async def test_another_object_opens_the_same_conversation_by_its_id(client, sess
     again = OpenAIConversationsSession(conversation_id=session.session_id, openai_client=client)
 
     assert again.session_id == session.session_id
-    assert said(await again.get_items()) == ["user: hi"]
+    assert texts(await again.get_items()) == ["user: hi"]
 
 
 async def test_before_the_first_use_the_id_is_a_stand_in_that_opens_nothing(client, session):
@@ -143,7 +143,7 @@ async def test_items_come_back_as_a_model_takes_them_without_ids_and_states_of_t
 async def test_a_text_is_called_by_who_said_it(session, role, kind):
     await session.add_items([{"role": role, "content": [{"type": kind, "text": "hi"}]}])
 
-    assert said(await session.get_items()) == [f"{role}: hi"]
+    assert texts(await session.get_items()) == [f"{role}: hi"]
 
 
 async def test_reasoning_goes_with_its_encrypted_content_or_else_with_its_id(session):
@@ -160,7 +160,7 @@ async def test_reasoning_goes_with_its_encrypted_content_or_else_with_its_id(ses
 async def test_reasoning_that_the_server_cannot_keep_is_left_out_and_the_rest_is_kept(session):
     await session.add_items([user("hi"), {"type": "reasoning", "summary": []}, assistant("done")])
 
-    assert said(await session.get_items()) == ["user: hi", "assistant: done"]
+    assert texts(await session.get_items()) == ["user: hi", "assistant: done"]
 
 
 async def test_a_call_of_a_hosted_tool_keeps_its_id_because_the_server_needs_it(session):
@@ -189,7 +189,7 @@ async def test_a_write_that_the_server_may_have_taken_is_not_sent_again(server, 
     with pytest.raises(openai.InternalServerError):
         await session.add_items([user("hi")])
 
-    assert said(await session.get_items()) == ["user: hi"]
+    assert texts(await session.get_items()) == ["user: hi"]
 
 
 async def test_a_write_that_the_rate_limit_refused_is_sent_again_after_the_time_that_the_server_names(server, session):
@@ -198,7 +198,7 @@ async def test_a_write_that_the_rate_limit_refused_is_sent_again_after_the_time_
 
     await session.add_items([user("hi")])
 
-    assert said(await session.get_items()) == ["user: hi"]
+    assert texts(await session.get_items()) == ["user: hi"]
 
 
 async def test_a_rate_limit_that_does_not_end_is_an_error_after_as_many_tries_as_the_client_makes(server, session):
@@ -217,7 +217,7 @@ async def test_a_read_that_fails_is_repeated_by_the_client(server, session):
     server.fail("GET", 500, retry_after_ms="1")
     server.fail("GET", 429, retry_after_ms="1")
 
-    assert said(await session.get_items()) == said(talk(3))
+    assert texts(await session.get_items()) == texts(talk(3))
 
 
 async def test_a_chunk_that_fails_leaves_the_chunks_before_it_in_order(server, session):
@@ -227,7 +227,7 @@ async def test_a_chunk_that_fails_leaves_the_chunks_before_it_in_order(server, s
     with pytest.raises(openai.InternalServerError):
         await session.add_items(talk(50))
 
-    assert said(await session.get_items()) == said(talk(40))
+    assert texts(await session.get_items()) == texts(talk(40))
 
 
 async def test_taking_away_that_may_have_happened_is_not_repeated_on_the_next_item(server, session):
@@ -237,7 +237,7 @@ async def test_taking_away_that_may_have_happened_is_not_repeated_on_the_next_it
     with pytest.raises(openai.InternalServerError):
         await session.pop_item()
 
-    assert said(await session.get_items()) == said(talk(2))
+    assert texts(await session.get_items()) == texts(talk(2))
 
 
 async def test_clearing_goes_on_where_an_answer_was_lost(server, session):
@@ -258,8 +258,8 @@ async def test_what_was_said_before_is_read_and_what_is_said_now_is_written(sess
     await go(agent, "Hi, I am seven.", session=session)
     await go(agent, "How old am I?", session=session)
 
-    assert said(sent(agent)) == ["user: Hi, I am seven.", "assistant: Hello.", "user: How old am I?"]
-    assert said(await session.get_items()) == [*said(sent(agent)), "assistant: Seven."]
+    assert texts(sent(agent)) == ["user: Hi, I am seven.", "assistant: Hello.", "user: How old am I?"]
+    assert texts(await session.get_items()) == [*texts(sent(agent)), "assistant: Seven."]
 
 
 def test_a_session_serves_programs_without_an_event_loop_run_after_run(server, monkeypatch):
@@ -282,7 +282,7 @@ async def test_a_paused_run_is_resumed_with_another_object_opened_by_the_id_in_i
     traces = Traces()
     agent = scripted("A", [[call("pay", 1, "c1")], done()], traces.gated())
     paused = await go(agent, "hi", session=session, streamed=streamed)
-    waiting = said(await session.get_items())
+    waiting = texts(await session.get_items())
     text = paused.to_state().to_string()
     begun = next(fact for fact in facts(paused) if session.session_id in fact)
 
@@ -295,7 +295,7 @@ async def test_a_paused_run_is_resumed_with_another_object_opened_by_the_id_in_i
     assert result.final_output == "done"
     assert traces.ran == ["pay 1"]
     assert_paired(items)
-    assert said(items) == ["user: hi", 'c1: pay({"n": 1})', "c1 -> pay 1 done", "assistant: done"]
+    assert texts(items) == ["user: hi", 'c1: pay({"n": 1})', "c1 -> pay 1 done", "assistant: done"]
 
 
 async def test_a_new_message_finds_the_run_that_waits_on_the_conversation(client, session):
@@ -332,7 +332,7 @@ async def test_a_write_that_fails_once_at_any_request_is_made_good_and_nothing_i
     assert result.final_output == "done"
     assert len(traces.ran) == 13
     assert_paired(items)
-    assert said(items) == said(await undisturbed.get_items())
+    assert texts(items) == texts(await undisturbed.get_items())
     assert 20 in server.sizes  # one of the failing requests was the second of its write
 
 
@@ -344,7 +344,7 @@ async def test_a_write_is_made_good_although_the_server_could_not_keep_all_of_it
     _, session, failures = await until_done(agent, "hi", session, client)
 
     assert failures == 1
-    assert said(await session.get_items()) == [
+    assert texts(await session.get_items()) == [
         "user: hi",
         'c1: pay({"n": 1})',
         "c1 -> pay 1 done",

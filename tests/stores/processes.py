@@ -26,7 +26,7 @@ class Worker:
         assert self.process.pid is not None
         return self.process.pid
 
-    def tell(self, words: str = "go") -> None:
+    def send(self, words: str = "go") -> None:
         self._line.send(words)
 
     def hear(self) -> list[str]:

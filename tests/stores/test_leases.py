@@ -101,10 +101,10 @@ def test_the_lease_of_a_driver_that_is_gone_ends_instead_of_being_renewed(
 ) -> None:
     book, driver = LeaseBook(database.connect, TTL, clock), Driver()
     book.add("run_a", 7, driver, book.now())
-    alive = book.epoch_of_the_gone("run_a")
+    alive = book.epoch_of_dead_driver("run_a")
     del driver
     gc.collect()
-    gone = book.epoch_of_the_gone("run_a")
+    gone = book.epoch_of_dead_driver("run_a")
     book.renew_all()
     book.close()
 

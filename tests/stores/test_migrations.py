@@ -18,7 +18,7 @@ from placet.stores.sql.statements import (
     translate,
 )
 from placet.stores.sqlite import SQLiteStore
-from placet.testing.desk_contracts import Story
+from placet.testing.desk_contracts import RunWriter
 
 KNOWN = len(migrations("sqlite"))
 """How many migrations there are today; both dialects go in step."""
@@ -51,7 +51,7 @@ def later(number: int, oldest: int, sql: str = HARMLESS) -> Migration:
 
 
 async def test_older_code_goes_on_working_where_a_migration_allows_it(place: str, dialect: Dialect) -> None:
-    story = Story()
+    story = RunWriter()
     async with code(place, dialect) as old:
         async with code(place, dialect, later(NEXT, oldest=1)) as new:
             await story.begin(new)
@@ -69,13 +69,13 @@ async def test_only_code_that_is_too_old_is_refused_and_told_what_to_do(place: s
         pass
 
     with pytest.raises(StoreError, match=f"generation {NEXT} or later; this is generation {KNOWN}: upgrade placet"):
-        await Story().begin(code(place, dialect))
+        await RunWriter().begin(code(place, dialect))
     async with code(place, dialect, later(NEXT, oldest=1)) as middle:
-        await Story().begin(middle)
+        await RunWriter().begin(middle)
 
 
 async def test_data_of_the_first_schema_is_there_after_the_next(place: str, dialect: Dialect) -> None:
-    story = Story()
+    story = RunWriter()
     async with code(place, dialect) as old:
         await story.ask(old, "pay")
     async with code(place, dialect, later(NEXT, oldest=1)) as new:
@@ -91,10 +91,10 @@ async def test_a_migration_that_fails_leaves_the_schema_as_it_was(place: str, di
         pass
     broken = later(NEXT, oldest=1, sql=HARMLESS + "ALTER TABLE placet_nonsense ADD COLUMN colour text;\n")
     with pytest.raises(StoreError):
-        await Story().begin(code(place, dialect, broken))
+        await RunWriter().begin(code(place, dialect, broken))
 
     async with code(place, dialect, later(NEXT, oldest=1)) as mended:
-        await Story().begin(mended)
+        await RunWriter().begin(mended)
 
 
 def test_every_migration_says_the_oldest_code_and_they_are_numbered_without_gaps(dialect: Dialect) -> None:

@@ -17,7 +17,7 @@ from placet.sessions.sqlite import SQLiteSession
 from placet.stores.opening import open_store
 from placet.stores.postgres import PostgresStore
 from placet.stores.sqlite import SQLiteStore
-from placet.testing.desk_contracts import Story
+from placet.testing.desk_contracts import RunWriter
 
 
 async def test_a_relative_and_an_absolute_path_are_told_apart_by_their_slashes(
@@ -27,7 +27,7 @@ async def test_a_relative_and_an_absolute_path_are_told_apart_by_their_slashes(
     (tmp_path / "deep er").mkdir()
     for url in ("sqlite:///near.db", f"sqlite:///{tmp_path}/deep%20er/far.db"):
         async with open_store(url) as store:
-            await Story().begin(store)
+            await RunWriter().begin(store)
 
     assert (tmp_path / "near.db").exists()
     assert (tmp_path / "deep er" / "far.db").exists()
@@ -35,7 +35,7 @@ async def test_a_relative_and_an_absolute_path_are_told_apart_by_their_slashes(
 
 async def test_memory_is_a_store_of_its_own() -> None:
     async with open_store("sqlite://:memory:") as store, open_store("sqlite://:memory:") as other:
-        story = Story()
+        story = RunWriter()
         await story.begin(store)
 
         assert await store.load(story.id) is not None
@@ -135,7 +135,7 @@ async def test_a_new_store_is_its_owners_alone_with_all_that_lies_beside_it(tmp_
     before = os.umask(0o022)
     try:
         async with open_store(f"sqlite:///{tmp_path / 'new.db'}") as store:
-            await Story().begin(store)
+            await RunWriter().begin(store)
             found = rights_in(tmp_path)
     finally:
         os.umask(before)
@@ -182,8 +182,8 @@ async def test_a_store_that_others_can_read_is_used_as_it_is_and_remarked_on_onc
     file = wide_file(open_folder)
 
     async with open_store(f"sqlite:///{file}") as store:
-        await Story().begin(store)
-        await Story().begin(store)
+        await RunWriter().begin(store)
+        await RunWriter().begin(store)
 
     assert rights_in(open_folder)["wide.db"] == 0o644
     (remark,) = [each for each in caplog.records if each.name == "placet.files"]
@@ -198,6 +198,6 @@ async def test_a_folder_that_nobody_else_can_enter_keeps_a_wide_file_safe(
     file = wide_file(tmp_path)
 
     async with open_store(f"sqlite:///{file}") as store:
-        await Story().begin(store)
+        await RunWriter().begin(store)
 
     assert not caplog.records

@@ -16,7 +16,7 @@ from placet.stores.postgres import PostgresStore
 from placet.stores.sql.rows import filtered
 from placet.stores.sql.statements import statement_text
 from placet.stores.sqlite import SQLiteStore
-from placet.testing.desk_contracts import Story
+from placet.testing.desk_contracts import RunWriter
 from tests.support.postgres import PostgresServer
 
 MANY = 100_000
@@ -81,7 +81,7 @@ async def test_a_page_of_what_waits_takes_no_longer_with_a_hundred_thousand_wait
 ) -> None:
     async with SQLiteStore(tmp_path / "small.db") as small, SQLiteStore(full_file) as full:
         for _ in range(60):
-            await Story().ask(small, "pay")
+            await RunWriter().ask(small, "pay")
         await small.requests(RequestQuery())
         page = await full.requests(RequestQuery())
 
@@ -103,7 +103,7 @@ async def _quickest(store: SQLiteStore) -> float:
 
 async def _ask_once(store: SQLiteStore | PostgresStore) -> None:
     async with store:
-        await Story().ask(store, "pay")
+        await RunWriter().ask(store, "pay")
 
 
 @pytest.fixture(scope="module")

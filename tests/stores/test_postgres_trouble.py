@@ -18,7 +18,7 @@ from placet.stores.postgres.connections import execute_steps, sql
 from placet.stores.postgres.writes import append
 from placet.stores.sql.appending import append_of
 from placet.stores.sql.forgetting import delete, purge
-from placet.testing.desk_contracts import Driver, Story, until, within
+from placet.testing.desk_contracts import Driver, RunWriter, until, within
 from tests.support.postgres import PostgresServer
 
 
@@ -49,11 +49,11 @@ async def test_work_goes_on_by_itself_when_the_server_was_away_and_nothing_that_
     own_server: PostgresServer, how: str
 ) -> None:
     async with PostgresStore(own_server.new_database()) as store:
-        story = Story()
+        story = RunWriter()
         await story.begin(store)
         going_down = own_server.stop if how == "stop" else own_server.kill
         await asyncio.to_thread(going_down)
-        waiting = [asyncio.ensure_future(story.tell(store, e.TurnLimitSet(3))), asyncio.ensure_future(store.holds())]
+        waiting = [asyncio.ensure_future(story.append(store, e.TurnLimitSet(3))), asyncio.ensure_future(store.holds())]
         await asyncio.sleep(0.1)
         assert not any(task.done() for task in waiting)
         await asyncio.to_thread(own_server.start)
@@ -89,12 +89,12 @@ async def test_leases_outlive_a_lost_connection(url: str) -> None:
 
 
 async def test_whoever_listens_hears_again_after_a_lost_connection(store: PostgresStore, url: str) -> None:
-    story = Story()
+    story = RunWriter()
     await story.begin(store)
     waiting = asyncio.ensure_future(store.wait_for_news(await _end_of_feed(store), 10.0))
     await asyncio.sleep(0.1)
     await asyncio.to_thread(_disconnect_all, url)
-    await story.tell(store, e.TurnLimitSet(3))
+    await story.append(store, e.TurnLimitSet(3))
 
     assert await within(waiting)
 
@@ -113,7 +113,7 @@ async def test_a_read_only_server_is_named(url: str) -> None:
 
     read_only = PostgresStore(url + "&options=-c%20default_transaction_read_only%3Don")
     with pytest.raises(StoreError, match="read-only"):
-        await Story().begin(read_only)
+        await RunWriter().begin(read_only)
     await read_only.close()
 
 
@@ -141,10 +141,10 @@ class LosesAnswers:
 async def test_an_append_whose_answer_was_lost_is_written_once(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    story = Story()
+    story = RunWriter()
     await story.begin(store)
     cutting = LosesAnswers(monkeypatch)
-    await within(story.tell(store, e.TurnLimitSet(3)))
+    await within(story.append(store, e.TurnLimitSet(3)))
 
     stored = await store.load(story.id)
     assert cutting.lost == 1
@@ -155,7 +155,7 @@ async def test_an_append_whose_answer_was_lost_is_written_once(
 
 async def test_a_lease_whose_answer_was_lost_is_had(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     cutting = LosesAnswers(monkeypatch)
-    driver, story = Driver(), Story()
+    driver, story = Driver(), RunWriter()
     lease = await within(store.lease(story.id, driver))
     await story.begin(store, lease)
 
@@ -166,7 +166,7 @@ async def test_a_lease_whose_answer_was_lost_is_had(store: PostgresStore, monkey
 
 
 async def test_a_deletion_whose_answer_was_lost_is_told_as_done_and_written_once(store: PostgresStore) -> None:
-    stories = [Story(at=1000.0), Story(at=1000.0), Story(at=1000.0)]
+    stories = [RunWriter(at=1000.0), RunWriter(at=1000.0), RunWriter(at=1000.0)]
     for story in stories:
         await story.begin(store)
         await story.end(store)
@@ -246,7 +246,7 @@ async def test_a_store_closes_though_the_error_of_a_broken_connection_took_the_p
 
 
 async def test_the_feed_never_passes_by_an_append_that_is_still_being_committed(store: PostgresStore, url: str) -> None:
-    slow, fast, first = Story(), Story(), Story()
+    slow, fast, first = RunWriter(), RunWriter(), RunWriter()
     await first.begin(store)
     begun = await _end_of_feed(store)
     async with await psycopg.AsyncConnection.connect(url) as other:
@@ -263,7 +263,7 @@ async def test_the_feed_never_passes_by_an_append_that_is_still_being_committed(
 
 async def test_a_reader_that_follows_the_feed_of_many_writers_misses_nothing(url: str) -> None:
     async with PostgresStore(url, connections=8) as store:
-        stories = [Story() for _ in range(8)]
+        stories = [RunWriter() for _ in range(8)]
         seen: list[tuple[str, int]] = []
 
         async def follow() -> None:
@@ -274,10 +274,10 @@ async def test_a_reader_that_follows_the_feed_of_many_writers_misses_nothing(url
                     after = entry.sequence
                     seen.append((entry.run_id, entry.position))
 
-        async def write(story: Story) -> None:
+        async def write(story: RunWriter) -> None:
             await story.begin(store)
             for number in range(9):
-                await story.tell(store, e.TurnLimitSet(number))
+                await story.append(store, e.TurnLimitSet(number))
 
         await within(asyncio.gather(follow(), *(write(story) for story in stories)))
         assert sorted(seen) == sorted((story.id, position) for story in stories for position in range(10))
@@ -288,22 +288,22 @@ async def test_news_of_another_process_come_without_waiting_for_the_next_look(
 ) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 3600.0)
     async with PostgresStore(url) as store, PostgresStore(url) as other:
-        story = Story()
+        story = RunWriter()
         await story.begin(other)
         waiting = asyncio.ensure_future(store.wait_for_news(await _end_of_feed(store), 3600.0))
         await until(lambda: _is_listening(url))
-        await story.tell(other, e.TurnLimitSet(3))
+        await story.append(other, e.TurnLimitSet(3))
 
         assert await within(waiting)
 
 
 async def test_the_feed_goes_on_upwards_in_a_server_that_counts_from_lower_numbers(url: str) -> None:
     async with PostgresStore(url) as store:
-        await Story().begin(store)
+        await RunWriter().begin(store)
     await asyncio.to_thread(_run, url, "UPDATE placet_lines SET sequence = 2^60")  # from a server with a long life
 
     async with PostgresStore(url) as store:
-        story = Story()
+        story = RunWriter()
         await story.begin(store)
         await until(lambda: _feed_has(store, 2))
         assert [entry.run_id for entry in await store.feed(2**60)] == [story.id]
@@ -313,7 +313,7 @@ async def test_the_feed_goes_on_upwards_in_a_server_that_counts_from_lower_numbe
 
 
 def test_a_store_belongs_to_one_event_loop_at_a_time_and_says_so(url: str) -> None:
-    store, stories = PostgresStore(url), [Story(), Story()]
+    store, stories = PostgresStore(url), [RunWriter(), RunWriter()]
     for story in stories:
         asyncio.run(story.begin(store))
 
@@ -329,17 +329,17 @@ def test_a_store_belongs_to_one_event_loop_at_a_time_and_says_so(url: str) -> No
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # newer Pythons warn of what is tested here
 def test_a_child_process_connects_anew_and_leaves_its_parent_in_peace(url: str) -> None:
-    store, story = PostgresStore(url), Story()
+    store, story = PostgresStore(url), RunWriter()
 
     async def use() -> int:
-        await Story().begin(store)
+        await RunWriter().begin(store)
         await store.close()
         return 0
 
     async def fork_in_between() -> int:
         await story.begin(store)
         status = await _forked(use)
-        await story.tell(store, e.TurnLimitSet(3))
+        await story.append(store, e.TurnLimitSet(3))
         await store.close()
         return status
 
@@ -377,7 +377,7 @@ async def _end_of_feed(store: PostgresStore) -> int:
     return (await store.feed(0))[-1].sequence
 
 
-async def _append_without_commit(db, story: Story) -> None:  # type: ignore[no-untyped-def]
+async def _append_without_commit(db, story: RunWriter) -> None:  # type: ignore[no-untyped-def]
     line = story.line(e.RunStarted("Clerk", "hello", 10))
     await execute_steps(db, append(False, append_of(None, story.log, [line], story.run)))
 

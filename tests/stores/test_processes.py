@@ -14,7 +14,7 @@ import pytest
 from placet.facts.errors import RunConflict
 from placet.ports import DeskStore
 from placet.stores.opening import open_store
-from placet.testing.desk_contracts import Driver, Story, until
+from placet.testing.desk_contracts import Driver, RunWriter, until
 from tests.stores.processes import Worker, workers
 from tests.stores.worker import TTL
 
@@ -34,10 +34,10 @@ async def test_processes_that_start_at_once_migrate_once_lose_nothing_and_never_
     with workers(count, "race", url, str(rounds)) as racing:
         opened = [_all_hear(racing) for _ in ("here", "opened")]
         async with open_store(url) as store:
-            shared = Story()
+            shared = RunWriter()
             await shared.begin(store)
             for worker in racing:
-                worker.tell(shared.id)
+                worker.send(shared.id)
             told = [await asyncio.to_thread(worker.hear_all) for worker in racing]
 
             said = [words for each in told for words in each]
@@ -60,7 +60,7 @@ def _all_hear(racing: list[Worker]) -> list[list[str]]:
     said = [worker.hear() for worker in racing]
     if said[0] == ["here"]:
         for worker in racing:
-            worker.tell()
+            worker.send()
     return said
 
 
@@ -93,7 +93,7 @@ async def test_a_frozen_driver_is_taken_over_and_can_append_nothing_when_it_thaw
             lease = await _lease_when_free(store, run_id, driver)
             length = len(await _log_of(store, run_id))
             frozen.signal(signal.SIGCONT)
-            frozen.tell()
+            frozen.send()
             outcome = await asyncio.to_thread(frozen.hear)
 
             row = await store.run(run_id)
@@ -122,7 +122,7 @@ async def test_the_run_of_a_killed_driver_becomes_runnable_by_itself(url: str) -
 async def _it_appends_for_longer_than_its_lease(worker: Worker) -> None:
     end = time.monotonic() + 1.2 * TTL
     while time.monotonic() < end:
-        worker.tell()
+        worker.send()
         assert await asyncio.to_thread(worker.hear) == ["appended", "True"]
         await asyncio.sleep(0.05)
 

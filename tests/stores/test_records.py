@@ -10,7 +10,7 @@ import pytest
 from placet.ports import DeskStore, RequestQuery
 from placet.stores.postgres import PostgresStore
 from placet.stores.sqlite import SQLiteStore
-from placet.testing.desk_contracts import Story
+from placet.testing.desk_contracts import RunWriter
 from placet.testing.record_contract import RecordStoreContract
 from tests.support.postgres import PostgresServer
 
@@ -43,7 +43,7 @@ async def test_counts_tell_runs_by_status_and_the_question_that_has_waited_longe
     else:
         store = PostgresStore(request.getfixturevalue("postgres").store_database())
     async with store:
-        running, first, second, ended = Story(), Story(at=500.0), Story(at=700.0), Story()
+        running, first, second, ended = RunWriter(), RunWriter(at=500.0), RunWriter(at=700.0), RunWriter()
         await running.begin(store)
         await first.ask(store, "pay", "pay")
         await second.ask(store, "pay")

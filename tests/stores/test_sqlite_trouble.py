@@ -21,7 +21,7 @@ from placet.facts.errors import PositionConflict, StoreError
 from placet.stores.sql.statements import migrations
 from placet.stores.sqlite import SQLiteStore
 from placet.stores.sqlite.file import SQLiteFile, sql
-from placet.testing.desk_contracts import Driver, Story, until, within
+from placet.testing.desk_contracts import Driver, RunWriter, until, within
 
 NOBODY = 65534
 
@@ -62,20 +62,20 @@ def test_a_file_that_is_no_database_is_left_as_it_is(path: Path) -> None:
     path.write_text("Dear diary, " * 100)
 
     with pytest.raises(StoreError, match="is not an SQLite database"):
-        asyncio.run(Story().begin(SQLiteStore(path)))
+        asyncio.run(RunWriter().begin(SQLiteStore(path)))
 
     assert path.read_text() == "Dear diary, " * 100
 
 
 async def test_a_read_only_file_can_be_read_and_says_why_it_cannot_be_written(open_folder: Path) -> None:
-    path, story = open_folder / "placet.db", Story()
+    path, story = open_folder / "placet.db", RunWriter()
     async with SQLiteStore(path) as store:
         await story.begin(store)
     path.chmod(0o444)
     with as_nobody():
         store = SQLiteStore(path)
         with pytest.raises(StoreError, match=r"read-only|not accessible"):
-            await story.tell(store, e.TurnLimitSet(3))
+            await story.append(store, e.TurnLimitSet(3))
         await store.close()
     path.chmod(0o644)
 
@@ -87,7 +87,7 @@ async def test_a_read_only_file_can_be_read_and_says_why_it_cannot_be_written(op
 
 async def test_a_locked_file_is_waited_for_and_then_named(path: Path) -> None:
     async with SQLiteStore(path, patience=0.2) as store:
-        story = Story()
+        story = RunWriter()
         await story.begin(store)
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -103,12 +103,12 @@ async def test_a_locked_file_is_waited_for_and_then_named(path: Path) -> None:
 
 async def test_a_lock_that_is_let_go_in_time_only_costs_time(path: Path) -> None:
     async with SQLiteStore(path) as store:
-        await Story().begin(store)
+        await RunWriter().begin(store)
         other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         other.execute("BEGIN IMMEDIATE")
         letting_go = threading.Timer(0.1, lambda: other.execute("ROLLBACK"))
         letting_go.start()
-        story = Story()
+        story = RunWriter()
         await story.begin(store)
         letting_go.join()
         other.close()
@@ -118,7 +118,7 @@ async def test_a_lock_that_is_let_go_in_time_only_costs_time(path: Path) -> None
 
 async def test_on_a_full_disk_nothing_is_written_in_part_and_it_goes_on_when_there_is_room(path: Path) -> None:
     async with SQLiteStore(path) as store:
-        story, big = Story(), Story()
+        story, big = RunWriter(), RunWriter()
         await story.begin(store)
         large = big.line(e.RunStarted("Clerk", "x" * 3_000_000, 10))
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -131,7 +131,7 @@ async def test_on_a_full_disk_nothing_is_written_in_part_and_it_goes_on_when_the
 
         missing, kept = await store.load(big.id), await store.load(story.id)
         await store.append(None, big.log, [large], big.run)
-        await story.tell(store, e.TurnLimitSet(3))
+        await story.append(store, e.TurnLimitSet(3))
         there = await store.load(big.id)
         assert missing is None
         assert kept is not None
@@ -153,12 +153,12 @@ async def test_a_damaged_log_is_an_error_that_names_the_run_and_others_are_not_a
     path: Path, damage: str
 ) -> None:
     async with SQLiteStore(path) as store:
-        hurt = Story()
+        hurt = RunWriter()
         await hurt.ask(store, "pay")
         db = sqlite3.connect(path, isolation_level=None)
         db.execute(damage)
         db.close()
-        healthy = Story()
+        healthy = RunWriter()
         await healthy.begin(store)
 
         with pytest.raises(StoreError, match=f"{hurt.id} is damaged"):
@@ -168,7 +168,7 @@ async def test_a_damaged_log_is_an_error_that_names_the_run_and_others_are_not_a
 
 async def test_a_damaged_question_is_an_error_of_the_store(path: Path) -> None:
     async with SQLiteStore(path) as store:
-        (question,) = await Story().ask(store, "pay")
+        (question,) = await RunWriter().ask(store, "pay")
         db = sqlite3.connect(path, isolation_level=None)
         db.execute("UPDATE placet_requests SET data = '{'")
         db.close()
@@ -179,11 +179,11 @@ async def test_a_damaged_question_is_an_error_of_the_store(path: Path) -> None:
 
 async def test_what_waits_together_is_written_together_and_a_conflict_fails_alone(path: Path) -> None:
     async with SQLiteStore(path) as store:
-        story = Story()
+        story = RunWriter()
         await story.begin(store)
         behind = story.log.copy()
-        await story.tell(store, e.TurnLimitSet(3))
-        others = [Story() for _ in range(20)]
+        await story.append(store, e.TurnLimitSet(3))
+        others = [RunWriter() for _ in range(20)]
         late = behind.next_line(9.0, [e.TurnLimitSet(4)])
 
         results = await asyncio.gather(
@@ -199,7 +199,7 @@ async def test_what_waits_together_is_written_together_and_a_conflict_fails_alon
 
 async def test_an_append_that_fails_in_its_middle_leaves_nothing_and_fails_alone(path: Path) -> None:
     async with SQLiteStore(path) as store:
-        story, neighbours = Story(), [Story(), Story()]
+        story, neighbours = RunWriter(), [RunWriter(), RunWriter()]
         await story.begin(store)
         db = sqlite3.connect(path, isolation_level=None)
         db.execute("INSERT INTO placet_lines (run, position, text, checksum) SELECT number, 2, x'', 0 FROM placet_runs")
@@ -229,7 +229,7 @@ async def test_whoever_comes_while_another_migrates_waits_and_finds_it_done(path
     for migration in migrations("sqlite"):
         SQLiteFile(str(path), 0.0)._apply(other, migration)
     store = SQLiteStore(path)
-    opening = asyncio.ensure_future(Story().begin(store))
+    opening = asyncio.ensure_future(RunWriter().begin(store))
     await asyncio.sleep(0.1)
     is_waiting = not opening.done()
     other.execute("COMMIT")
@@ -242,7 +242,7 @@ async def test_whoever_comes_while_another_migrates_waits_and_finds_it_done(path
 
 async def test_an_append_that_nobody_waits_for_any_more_harms_no_other(path: Path) -> None:
     async with SQLiteStore(path) as store:
-        stories = [Story() for _ in range(10)]
+        stories = [RunWriter() for _ in range(10)]
         tasks = [asyncio.ensure_future(story.begin(store)) for story in stories]
         await asyncio.sleep(0)
         for task in tasks[::2]:
@@ -267,7 +267,7 @@ async def test_a_lease_that_nobody_waits_for_any_more_is_nobody_s(path: Path) ->
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # newer Pythons warn of what is tested here
 def test_a_child_process_uses_the_file_anew_and_leaves_its_parent_in_peace(path: Path) -> None:
-    store, story = SQLiteStore(path), Story()
+    store, story = SQLiteStore(path), RunWriter()
     asyncio.run(story.begin(store))
     pid = os.fork()
     if pid == 0:
@@ -275,7 +275,7 @@ def test_a_child_process_uses_the_file_anew_and_leaves_its_parent_in_peace(path:
     _, status = os.waitpid(pid, 0)
 
     async def go_on() -> int:
-        await story.tell(store, e.TurnLimitSet(3))
+        await story.append(store, e.TurnLimitSet(3))
         count = len(await store.feed(0))
         await store.close()
         return count
@@ -287,7 +287,7 @@ def test_a_child_process_uses_the_file_anew_and_leaves_its_parent_in_peace(path:
 def _exit_code_of_child(store: SQLiteStore, run_id: str) -> int:
     async def use() -> int:
         found = await store.load(run_id)
-        await Story().begin(store)
+        await RunWriter().begin(store)
         await store.close()
         return 0 if found is not None else 1
 
@@ -310,7 +310,7 @@ async def test_a_store_that_is_forgotten_ends_its_threads(path: Path) -> None:
 
 
 def test_a_store_serves_one_event_loop_after_another(path: Path) -> None:
-    store, stories = SQLiteStore(path), [Story(), Story()]
+    store, stories = SQLiteStore(path), [RunWriter(), RunWriter()]
     for story in stories:
         asyncio.run(story.begin(store))
 

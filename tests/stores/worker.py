@@ -12,7 +12,7 @@ from placet.facts.errors import PositionConflict, RunConflict
 from placet.ports import DeskStore
 from placet.runtime.journal import fold_log
 from placet.stores.opening import open_store
-from placet.testing.desk_contracts import Driver, Story
+from placet.testing.desk_contracts import Driver, RunWriter
 
 TTL = 0.5
 
@@ -38,12 +38,12 @@ async def race(line: Line, store: DeskStore, rounds: str) -> None:
     of one that all share, and for the right to drive another."""
     line.say("here")
     line.heard()
-    mine = Story()
+    mine = RunWriter()
     await mine.begin(store)
     line.say("opened")
     shared = line.heard()
     for number in range(int(rounds)):
-        await mine.tell(store, e.TurnLimitSet(number))
+        await mine.append(store, e.TurnLimitSet(number))
         if await _append_to(store, shared, number):
             line.say("wrote", number)
         driver = Driver()
@@ -70,7 +70,7 @@ async def _append_to(store: DeskStore, run_id: str, number: int) -> bool:
 
 async def batches(line: Line, store: DeskStore, size: str) -> None:
     """Append batches of so many lines for ever, and say how long the log is after each."""
-    story = Story()
+    story = RunWriter()
     await story.begin(store)
     line.say("run", story.id)
     number = 0
@@ -87,14 +87,14 @@ async def batches(line: Line, store: DeskStore, size: str) -> None:
 
 async def drive(line: Line, store: DeskStore) -> None:
     """Take a run, append when told to, and say what came of it and whether the lease still seems to live."""
-    story, driver = Story(), Driver()
+    story, driver = RunWriter(), Driver()
     lease = await store.lease(story.id, driver)
     await story.begin(store, lease)
     line.say("run", story.id)
     while line.heard():
         is_live = asyncio.get_running_loop().time() <= lease.live_until
         try:
-            await story.tell(store, e.TurnLimitSet(1), lease=lease)
+            await story.append(store, e.TurnLimitSet(1), lease=lease)
         except RunConflict as error:
             line.say("refused", is_live, error.message)
         else:

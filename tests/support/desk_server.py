@@ -26,7 +26,7 @@ from pydantic import BaseModel, Field
 
 from placet import Agent, function_tool
 from placet.desk import Desk, DeskRun
-from placet.desk.access.people import EVERYTHING, Role, Scope
+from placet.desk.access.people import EVERYTHING, DecisionScope, Role
 from placet.desk.app import create_app
 from placet.desk.server import DeskServer, new_server
 from placet.desk.web.context import Web
@@ -124,7 +124,7 @@ class RunningDesk:
         name: str,
         role: Role = "reviewer",
         *,
-        decides: tuple[Scope, ...] = EVERYTHING,
+        decides: tuple[DecisionScope, ...] = EVERYTHING,
         can_log_in: bool = False,
     ) -> httpx2.AsyncClient:
         """A new user (with PASSWORD if `can_log_in`), and an HTTP client that shows their token."""

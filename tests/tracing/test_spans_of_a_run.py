@@ -24,7 +24,7 @@ from placet import (
 from placet.facts.events import PlainFact
 from placet.sessions.memory import InMemorySession
 from placet.testing import ModelStep, ScriptedModel, assistant_message, reasoning
-from placet.tracing.spans import TELLERS, UNTOLD
+from placet.tracing.spans import HANDLERS, UNTOLD
 from tests.tracing.scenes import DONE, Traces, answer, ask, attributes, call, is_child, scripted, seconds, tool
 
 
@@ -389,8 +389,8 @@ async def test_a_session_is_the_conversation(traces: Traces) -> None:
 def test_every_kind_of_fact_is_told_or_known_not_to_be() -> None:
     kinds = set(PlainFact.__args__)
 
-    assert set(TELLERS) | UNTOLD == kinds
-    assert not set(TELLERS) & UNTOLD
+    assert set(HANDLERS) | UNTOLD == kinds
+    assert not set(HANDLERS) & UNTOLD
 
 
 async def test_an_agent_is_named_by_the_last_step_of_its_address(traces: Traces) -> None:

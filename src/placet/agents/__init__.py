@@ -209,7 +209,7 @@ _LATER = {"AsyncOpenAI": "openai"}
 
 def __getattr__(name: str) -> Any:
     if name in _left_out.NAMES:
-        raise AttributeError(_left_out.words(name, _left_out.NAMES[name]))
+        raise AttributeError(_left_out.message(name, _left_out.NAMES[name]))
     if name in _LATER:
         import importlib
 

@@ -113,7 +113,7 @@ NAMES: dict[str, str] = {
 """Names of the SDK's own `__all__` and of its modules."""
 
 
-def words(name: str, why: str) -> str:
+def message(name: str, why: str) -> str:
     return f"placet.agents has no '{name}': {why}. {READ_MORE}"
 
 
@@ -126,7 +126,7 @@ class LeftOut(importlib.abc.MetaPathFinder):
             return
         why = MODULES.get(rest) or NAMES.get(rest.rpartition(".")[2])
         if why is not None:
-            raise ModuleNotFoundError(words(rest, why))  # without a name: the import system passes over its own
+            raise ModuleNotFoundError(message(rest, why))  # without a name: the import system passes over its own
 
 
 def install() -> None:

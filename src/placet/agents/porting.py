@@ -16,7 +16,7 @@ _FROM = re.compile(r"\b(from\s+)agents\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class PortingNote:
     """Something in a program that deserves a look."""
 
     line: int
@@ -29,7 +29,7 @@ class Ported:
 
     before: str
     after: str
-    notes: tuple[Note, ...]
+    notes: tuple[PortingNote, ...]
 
     @property
     def is_changed(self) -> bool:
@@ -57,7 +57,7 @@ def port(source: str, name: str = "<program>") -> Ported:
     """The program with its imports rewritten, and notes on what differs. Raises SyntaxError for what is no program."""
     tree = ast.parse(source, name)
     lines = source.splitlines(keepends=True)
-    notes: list[Note] = []
+    notes: list[PortingNote] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level == 0 and _is_of_sdk(node.module or ""):
             _rewrite(lines, node, _FROM, rf"\1{OURS}")
@@ -102,29 +102,29 @@ def _rewrite_plain(lines: list[str], node: ast.Import) -> None:
     lines[at:end] = [lines[at][:start] + text + lines[end - 1][stop:], *[""] * (end - 1 - at)]
 
 
-def _notes_on_names(node: ast.ImportFrom) -> Iterator[Note]:
+def _notes_on_names(node: ast.ImportFrom) -> Iterator[PortingNote]:
     module = (node.module or "").partition(".")[2]
     if any(part.startswith("_") for part in module.split(".") if part) or module.startswith("run_internal"):
-        yield Note(node.lineno, f"agents.{module} is private to the SDK: nothing stands for it here")
+        yield PortingNote(node.lineno, f"agents.{module} is private to the SDK: nothing stands for it here")
         return
-    gone = _why_module(module)
-    if gone is not None:
-        yield Note(node.lineno, f"agents.{module} is left out: {gone}")
+    left_out = _why_module(module)
+    if left_out is not None:
+        yield PortingNote(node.lineno, f"agents.{module} is left out: {left_out}")
         return
     for each in node.names:
         yield from _notes_on_name(node.lineno, module, each.name)
 
 
-def _notes_on_name(line: int, module: str, name: str) -> Iterator[Note]:
+def _notes_on_name(line: int, module: str, name: str) -> Iterator[PortingNote]:
     if name in DIFFERS:
-        yield Note(line, f"{name}: {DIFFERS[name]}")
+        yield PortingNote(line, f"{name}: {DIFFERS[name]}")
     if name == "*":
         return
     why = _left_out.NAMES.get(name) or _why_module(".".join(filter(None, [module, name])))
     if why is not None:
-        yield Note(line, f"{name} is left out: {why}")
+        yield PortingNote(line, f"{name} is left out: {why}")
     elif not _is_there(module, name):
-        yield Note(line, f"{name} is not in {'.'.join(filter(None, [OURS, module]))}")
+        yield PortingNote(line, f"{name} is not in {'.'.join(filter(None, [OURS, module]))}")
 
 
 def _why_module(module: str) -> str | None:
@@ -141,21 +141,23 @@ def _is_there(module: str, name: str) -> bool:
         return False
 
 
-def _notes_on_modules(node: ast.Import) -> Iterator[Note]:
+def _notes_on_modules(node: ast.Import) -> Iterator[PortingNote]:
     for each in node.names:
-        gone = _why_module(each.name.partition(".")[2]) if _is_of_sdk(each.name) else None
-        if gone is not None:
-            yield Note(node.lineno, f"{each.name} is left out: {gone}")
+        left_out = _why_module(each.name.partition(".")[2]) if _is_of_sdk(each.name) else None
+        if left_out is not None:
+            yield PortingNote(node.lineno, f"{each.name} is left out: {left_out}")
 
 
-def _notes_on(node: ast.AST) -> Iterator[Note]:
+def _notes_on(node: ast.AST) -> Iterator[PortingNote]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance" and node.args:
         first = node.args[0]
         if isinstance(first, ast.Attribute) and first.attr == "raw_item":
-            yield Note(node.lineno, _PROSE["raw_item"])
+            yield PortingNote(node.lineno, _PROSE["raw_item"])
     elif isinstance(node, ast.Attribute) and node.attr == "_approvals":
-        yield Note(node.lineno, _PROSE["_approvals"])
+        yield PortingNote(node.lineno, _PROSE["_approvals"])
     elif isinstance(node, ast.keyword) and node.arg == "custom_data_extractor":
-        yield Note(node.value.lineno, f"custom_data_extractor: {_left_out.NAMES['FunctionToolCustomDataExtractor']}")
+        yield PortingNote(
+            node.value.lineno, f"custom_data_extractor: {_left_out.NAMES['FunctionToolCustomDataExtractor']}"
+        )
     elif isinstance(node, ast.Constant) and isinstance(node.value, str) and re.match(r"agents\.\w+\.", node.value):
-        yield Note(node.lineno, f"the text {node.value!r} names a module of the SDK: is it meant for a mock?")
+        yield PortingNote(node.lineno, f"the text {node.value!r} names a module of the SDK: is it meant for a mock?")

@@ -8,7 +8,7 @@ from typing import Any
 from placet import Agent, MessageOutputItem, RunItemStreamEvent, Runner, RunResult, RunResultStreaming
 from placet.agents.run_config import DEFAULT_MAX_TURNS
 
-_WORDS_OF_FAREWELL = {"exit", "quit"}
+_EXIT_COMMANDS = {"exit", "quit"}
 
 
 async def run_demo_loop(
@@ -17,10 +17,10 @@ async def run_demo_loop(
     """Talk to an agent until `exit`, `quit` or the end of the input. What waits for a yes is asked for here."""
     current: Agent[Any] = agent
     items: list[Any] = []
-    while (said := _line(" > ")) is not None and said.strip().lower() not in _WORDS_OF_FAREWELL:
-        if not said.strip():
+    while (line := _line(" > ")) is not None and line.strip().lower() not in _EXIT_COMMANDS:
+        if not line.strip():
             continue
-        given: Any = [*items, {"role": "user", "content": said}]
+        given: Any = [*items, {"role": "user", "content": line}]
         while True:
             result = await _answer(current, given, stream=stream, context=context, max_turns=max_turns)
             if not result.interruptions:
@@ -33,14 +33,14 @@ async def _answer(agent: Agent[Any], given: Any, *, stream: bool, **options: Any
     if not stream:
         result = await Runner.run(agent, given, **options)
         if result.final_output is not None:
-            _say(str(result.final_output))
+            _print(str(result.final_output))
         return result
     streamed = Runner.run_streamed(agent, given, **options)
     async for event in streamed.stream_events():
         if isinstance(event, RunItemStreamEvent) and isinstance(event.item, MessageOutputItem):
-            _say(event.item.text)
+            _print(event.item.text)
         elif isinstance(event, RunItemStreamEvent):
-            _say(f"[{event.name}]")
+            _print(f"[{event.name}]")
     return streamed
 
 
@@ -56,11 +56,11 @@ def _line(prompt: str) -> str | None:
     try:
         return input(prompt)
     except (EOFError, KeyboardInterrupt):
-        _say("")
+        _print("")
         return None
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from placet.cli.deciding import add_always, add_request, say
+from placet.cli.deciding import add_always, add_request, send_decisions
 
 DESCRIPTION = """\
 Approves requests: what runs is what «placet show» shows. Of a call that is in
@@ -19,4 +19,4 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    return say(options, lambda _request: {"decision": "approve"}, "Approve this?")
+    return send_decisions(options, lambda _request: {"decision": "approve"}, "Approve this?")

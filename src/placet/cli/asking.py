@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-from placet.cli.exit_codes import CommandFailed, WrongUsage
+from placet.cli.exit_codes import CommandFailed, UsageError
 from placet.cli.loading import DEFAULT_STORE, add_store, agents_of, refuse_if_missing, store_url
 from placet.cli.terminal import shown, this_user
 from placet.facts.addresses import without_credentials
@@ -29,16 +29,16 @@ PAGE = 200
 Query = Mapping[str, object]
 
 
-class Refused(CommandFailed):
+class DeskRefused(CommandFailed):
     """The desk said no: what it said, and the decision that stands, if one does."""
 
     def __init__(self, status: int, problem: JsonObject) -> None:
         self.status = status
         self.problem = problem
-        super().__init__(_told(status, problem))
+        super().__init__(_problem_text(status, problem))
 
 
-def _told(status: int, problem: JsonObject) -> str:
+def _problem_text(status: int, problem: JsonObject) -> str:
     text = shown(str(problem.get("detail") or problem.get("title") or f"the desk answered {status}"), keep_lines=True)
     errors = problem.get("errors")
     for each in errors if isinstance(errors, list) else ():
@@ -99,7 +99,7 @@ def client_of(options: argparse.Namespace, *, begins: bool = False) -> Iterator[
 def settle_place(options: argparse.Namespace) -> None:
     """Afterwards either `desk` or `store` is set: what is written beats what the environment says."""
     if options.desk and options.store:
-        raise WrongUsage("--desk asks a desk and --store goes straight to a store: write one of them.")
+        raise UsageError("--desk asks a desk and --store goes straight to a store: write one of them.")
     if not options.store:
         options.desk = options.desk or os.environ.get("PLACET_DESK")
     if not options.desk:
@@ -113,12 +113,12 @@ def token_of(options: argparse.Namespace) -> str | None:
         try:
             found = Path(options.token_file).read_text(encoding="utf-8")
         except OSError as error:
-            raise WrongUsage(f"the token in {place} cannot be read: {error.strerror}.") from error
+            raise UsageError(f"the token in {place} cannot be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
-            raise WrongUsage(f"what {place} holds is no token.") from error
+            raise UsageError(f"what {place} holds is no token.") from error
     found = found.strip() if found is not None else None
     if found and not (found.isascii() and found.isprintable()):
-        raise WrongUsage(f"what {place} holds is no token: one is a line that begins with «placet_».")
+        raise UsageError(f"what {place} holds is no token: one is a line that begins with «placet_».")
     return found
 
 
@@ -165,7 +165,7 @@ class OverHttp:
         except ValueError:
             is_address = False
         if not is_address:
-            raise WrongUsage(
+            raise UsageError(
                 f"{without_credentials(url)!r} is not the address of a desk, such as http://127.0.0.1:8700."
             )
         self._token = token
@@ -215,7 +215,7 @@ def _read(status: int, text: bytes) -> Any:  # Any: as the API's description say
     except ValueError:
         raise CommandFailed(f"what answered ({status}) is no desk: it did not say JSON.") from None
     if status >= 400:
-        raise Refused(status, found if isinstance(found, dict) else {})
+        raise DeskRefused(status, found if isinstance(found, dict) else {})
     return found
 
 
@@ -227,7 +227,7 @@ class OnStore:
 
     def __init__(self, store: str, agents: list[Any], *, begins: bool) -> None:
         if find_spec("starlette") is None:
-            raise WrongUsage("this command needs an extra that is not installed: pip install 'placet[desk]'.")
+            raise UsageError("this command needs an extra that is not installed: pip install 'placet[desk]'.")
         from placet.desk import Desk
         from placet.desk.app import create_app
         from placet.desk.web.settings import WebSettings
@@ -256,14 +256,14 @@ class OnStore:
         text = b"" if body is None else json.dumps(body).encode()
         status, parts = 0, list[bytes]()
 
-        def hear(message: Mapping[str, Any]) -> None:
+        def on_message(message: Mapping[str, Any]) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             else:
                 parts.append(message.get("body", b""))
 
-        self._runner.run(self._call(method, target_of(path, query), text, hear))
+        self._runner.run(self._call(method, target_of(path, query), text, on_message))
         return _read(status, b"".join(parts))
 
     def listen(self, path: str, query: Query) -> Iterator[JsonObject]:
@@ -271,14 +271,14 @@ class OnStore:
 
         status = 200
 
-        def hear(message: Mapping[str, Any]) -> None:
+        def on_message(message: Mapping[str, Any]) -> None:
             nonlocal status
             status = message.get("status", status)
             if "body" in message:
                 chunks.put_nowait(message["body"])
 
         async def start() -> asyncio.Task[None]:
-            return asyncio.create_task(self._call("GET", target_of(path, query), b"", hear))
+            return asyncio.create_task(self._call("GET", target_of(path, query), b"", on_message))
 
         task = self._runner.run(start())
         try:
@@ -296,7 +296,9 @@ class OnStore:
             yield from whole
             rest += self._runner.run(chunks.get()).decode()
 
-    async def _call(self, method: str, target: str, body: bytes, hear: Callable[[Mapping[str, Any]], None]) -> None:
+    async def _call(
+        self, method: str, target: str, body: bytes, on_message: Callable[[Mapping[str, Any]], None]
+    ) -> None:
         path, _, query = target.partition("?")
         headers = [(b"host", b"placet"), (b"accept", b"application/json")]
         if body:
@@ -324,6 +326,6 @@ class OnStore:
             return None
 
         async def send(message: Any) -> None:
-            hear(message)
+            on_message(message)
 
         await self._app(scope, receive, send)

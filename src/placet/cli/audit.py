@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from placet.cli.exit_codes import FAILED, OK, WrongUsage
+from placet.cli.exit_codes import FAILED, OK, UsageError
 from placet.cli.loading import add_json, add_store, store_of
 from placet.cli.terminal import shown, this_user
 from placet.facts.codec import JsonObject
 from placet.ports import OPERATORS
 from placet.service.audit import Head, heads, parse_heads, verify
-from placet.service.records import Entry, records, records_in_time
+from placet.service.records import AuditEntry, records, records_in_time
 
 DESCRIPTION = """\
 placet audit verify   checks every log: a changed, added or reordered line is
@@ -55,10 +55,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.run is not None and options.action in ("verify", "head"):
-        raise WrongUsage(f"{options.action} is about all logs: it takes no run.")
+        raise UsageError(f"{options.action} is about all logs: it takes no run.")
     if options.action == "erase":
         if options.run is None:
-            raise WrongUsage("which run? placet audit erase RUN.")
+            raise UsageError("which run? placet audit erase RUN.")
         return asyncio.run(_erase(options))
     if options.action == "head":
         return asyncio.run(_heads(options))
@@ -72,11 +72,11 @@ def _kept_heads(file: str) -> list[Head]:
     try:
         kept = parse_heads(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
-        raise WrongUsage(f"the heads in {file!r} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"the heads in {file!r} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise WrongUsage(f"what {file!r} holds is no text: «placet audit head» prints heads.") from error
+        raise UsageError(f"what {file!r} holds is no text: «placet audit head» prints heads.") from error
     if not kept:
-        raise WrongUsage(f"there is no head in {file!r}: nothing was compared. «placet audit head» prints them.")
+        raise UsageError(f"there is no head in {file!r}: nothing was compared. «placet audit head» prints them.")
     return kept
 
 
@@ -99,8 +99,8 @@ async def _erase(options: argparse.Namespace) -> int:
     if options.json:
         print(msgspec.json.encode({"run_id": options.run, "erased": is_new}).decode())
     else:
-        told = "is erased. Backups, sessions and forks of it are not" if is_new else "was erased before"
-        print(f"Run {options.run} {told}.")
+        text = "is erased. Backups, sessions and forks of it are not" if is_new else "was erased before"
+        print(f"Run {options.run} {text}.")
     return OK
 
 
@@ -109,13 +109,13 @@ async def _list(options: argparse.Namespace) -> int:
     try:
         found = records_in_time(store) if options.run is None else records(store, options.run)
         async for entry in found:
-            print(msgspec.json.encode(entry).decode() if options.json else _told(entry))
+            print(msgspec.json.encode(entry).decode() if options.json else _entry_line(entry))
     finally:
         await store.close()
     return OK
 
 
-def _told(entry: Entry) -> str:
+def _entry_line(entry: AuditEntry) -> str:
     """One line for people: when, what, about what, by whom and why, what an edit changed, and the beginning of the
     digest."""
     when = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
@@ -127,7 +127,7 @@ def _told(entry: Entry) -> str:
     return f"{when}  {entry.what:<16}  {shown(about)}{shown(who)}{shown(why)}{shown(_edit(entry))}{digest}"
 
 
-def _edit(entry: Entry) -> str:
+def _edit(entry: AuditEntry) -> str:
     """What was asked and what runs instead, for each value that somebody changed."""
     if entry.runs is None:
         return ""

@@ -42,7 +42,7 @@ def render_card(card: Card, terminal: Terminal) -> list[str]:
         rows += [("", "")]
         rows += [(line, terminal.paint(line, "bold")) for line in wrap(shown(_message(question)), inner)]
         rows += two_columns(_question_rows(question), inner, terminal, "cyan")
-    for text, style in _remarks(card):
+    for text, style in _notes(card):
         rows += [("", "")]
         rows += [(line, terminal.paint(line, style)) for line in wrap(shown(text), inner)]
     number = "" if card.number == 0 else f"{card.number}  "
@@ -108,7 +108,7 @@ def value_text(value: object) -> str:
     return shown(json.dumps(value, ensure_ascii=False))
 
 
-def _remarks(card: Card) -> list[tuple[str, Style]]:
+def _notes(card: Card) -> list[tuple[str, Style]]:
     found: list[tuple[str, Style]] = []
     if card.item.kind == "in_doubt":
         found.append((IN_DOUBT, "red"))
@@ -125,8 +125,8 @@ def _as_written(written: str, arguments: JsonObject) -> str:
     """What validation filled in or changed, in a sentence."""
     parsed = parse_arguments(written)
     changed = written_otherwise(written if parsed is None else parsed, arguments)
-    told = [f"{name} was {text}" if text else f"{name} was left out" for name, text in changed]
-    return f"The model wrote this otherwise: {', '.join(told)}."
+    texts = [f"{name} was {text}" if text else f"{name} was left out" for name, text in changed]
+    return f"The model wrote this otherwise: {', '.join(texts)}."
 
 
 def two_columns(rows: list[tuple[str, str]], width: int, terminal: Terminal, style: Style) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from itertools import islice
 
 from placet import PlacetError
 from placet.cli.asking import Client, add_desk, all_pages, client_of
-from placet.cli.exit_codes import OK, CommandFailed, WrongUsage
+from placet.cli.exit_codes import OK, CommandFailed, UsageError
 from placet.cli.naming import approved_requests, short_name
 from placet.cli.story import argument_text
 from placet.cli.terminal import shown
@@ -75,7 +75,7 @@ def _ids(words: list[str]) -> list[tuple[str, str]]:
         options, _ = place.parse_known_args(words)
         with client_of(options) as client:
             return list(_meant(client, command))
-    except (CommandFailed, WrongUsage, PlacetError, OSError, argparse.ArgumentError):
+    except (CommandFailed, UsageError, PlacetError, OSError, argparse.ArgumentError):
         return []
 
 

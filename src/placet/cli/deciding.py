@@ -7,14 +7,14 @@ import json
 import time
 from collections.abc import Callable
 
-from placet.cli.asking import Client, Refused, add_desk, all_pages, client_of, part
+from placet.cli.asking import Client, DeskRefused, add_desk, all_pages, client_of, part
 from placet.cli.cards import two_columns, value_text
-from placet.cli.exit_codes import FAILED, OK, CommandFailed, WrongUsage
+from placet.cli.exit_codes import FAILED, OK, CommandFailed, UsageError
 from placet.cli.loading import add_json
 from placet.cli.naming import Found, is_whole_id, request_named
 from placet.cli.people import warn
 from placet.cli.show import request_lines
-from placet.cli.terminal import Terminal, ask, complain, is_somebody_there, sentence, shown, this_terminal
+from placet.cli.terminal import Terminal, ask, complain, is_interactive, sentence, shown, this_terminal
 from placet.facts.codec import JsonObject
 
 _DONE = {"approve": "approved", "reject": "rejected", "edit": "approved with other arguments", "respond": "answered"}
@@ -24,7 +24,7 @@ TAKEN_WITHIN = 1.5
 """Seconds within which somebody who drives a store takes what was decided."""
 
 
-def cancel_words(by: object, reason: object) -> str:
+def cancel_text(by: object, reason: object) -> str:
     """That a run was cancelled, by whom and why."""
     return f"cancelled by {by or 'somebody'}" + (f": {reason}" if reason else "")
 
@@ -70,7 +70,7 @@ def _scope(text: str) -> str:
 
 def can_ask(options: argparse.Namespace) -> bool:
     """Whether somebody is there who can look at a card and confirm it; a program that reads JSON is nobody."""
-    return is_somebody_there() and not options.json
+    return is_interactive() and not options.json
 
 
 def refuse_uncertain_names(options: argparse.Namespace) -> None:
@@ -78,7 +78,7 @@ def refuse_uncertain_names(options: argparse.Namespace) -> None:
     uncertain = [name for name in options.ids if not is_whole_id(name)]
     if uncertain and options.digest is None and not can_ask(options):
         words = f"{uncertain[0]!r} is a short name, and nobody is here to confirm what it means"
-        raise WrongUsage(f"{words}: write the whole id («placet pending --json» lists them), or add --digest.")
+        raise UsageError(f"{words}: write the whole id («placet pending --json» lists them), or add --digest.")
 
 
 def is_meant(options: argparse.Namespace, found: Found, question: str) -> bool:
@@ -90,28 +90,28 @@ def is_meant(options: argparse.Namespace, found: Found, question: str) -> bool:
         words = f"is a short name that means {request['id']} at this moment: write the whole id, or add --digest"
         raise CommandFailed(f"{words}.")
     terminal = this_terminal()
-    terminal.say_all(request_lines(found.request, terminal))
+    terminal.print_lines(request_lines(found.request, terminal))
     return (ask(f"{question} [y/N]") or "").strip().lower() in YES
 
 
 # -- saying it --------------------------------------------------------------------------------------------------------
 
 
-def say(options: argparse.Namespace, word_for: Callable[[JsonObject], JsonObject], question: str) -> int:
+def send_decisions(options: argparse.Namespace, decision_for: Callable[[JsonObject], JsonObject], question: str) -> int:
     """Say the word about each request; one that is refused does not keep the others from being decided."""
     refuse_uncertain_names(options)
     with client_of(options) as client:
-        runs = [_say_one(client, options, name, word_for, question) for name in options.ids]
+        runs = [_send_one(client, options, name, decision_for, question) for name in options.ids]
         for run_id in dict.fromkeys(filter(None, runs)):
-            _say_if_nobody_drives(client, run_id)
+            _warn_if_not_driven(client, run_id)
     return OK if all(runs) else FAILED
 
 
-def _say_one(
+def _send_one(
     client: Client,
     options: argparse.Namespace,
     name: str,
-    word_for: Callable[[JsonObject], JsonObject],
+    decision_for: Callable[[JsonObject], JsonObject],
     question: str,
 ) -> str | None:
     """The run in which it was decided; None: it was not."""
@@ -120,19 +120,19 @@ def _say_one(
         if not is_meant(options, named, question):
             failed(options, name, "nothing was decided.")
             return None
-    except Refused:
+    except DeskRefused:
         raise
     except CommandFailed as error:
         failed(options, name, str(error))
         return None
     request = named.request
-    word = {**word_for(request), **_common(options, request)}
-    if "always" in word and not _stands_for_more(client, options, request):
+    decision = {**decision_for(request), **_common(options, request)}
+    if "always" in decision and not _stands_for_more(client, options, request):
         failed(options, str(request["id"]), "nothing was decided.")
         return None
     try:
-        found: JsonObject = client.ask("POST", f"/v1/approvals/{part(str(request['id']))}/decisions", None, word)
-    except Refused as error:
+        found: JsonObject = client.ask("POST", f"/v1/approvals/{part(str(request['id']))}/decisions", None, decision)
+    except DeskRefused as error:
         failed(options, str(request["id"]), str(error), error.problem)
         return None
     warn(found)
@@ -140,11 +140,11 @@ def _say_one(
         print(json.dumps(found))
     else:
         terminal = this_terminal()
-        terminal.say_all(decided_lines(found, word, terminal))
+        terminal.print_lines(decided_lines(found, decision, terminal))
     return str(found["run_id"])
 
 
-def _say_if_nobody_drives(client: Client, run_id: str) -> None:
+def _warn_if_not_driven(client: Client, run_id: str) -> None:
     """A decision takes effect when somebody drives the run: where nobody comes, it must not look done."""
     give_up = time.monotonic() + TAKEN_WITHIN
     while True:
@@ -198,10 +198,10 @@ def _listed(ids: list[str]) -> str:
     return ", ".join(ids[:MAX_LISTED]) + (f" and {more} others" if more > 0 else "")
 
 
-def decided_lines(found: JsonObject, word: JsonObject, terminal: Terminal) -> list[str]:
+def decided_lines(found: JsonObject, decision: JsonObject, terminal: Terminal) -> list[str]:
     """What was decided, whole: the tool, the arguments that run, whose call it is, and who decided."""
-    verdict = str(word["decision"])
-    rows = [*_arguments(found, word), *_said(word)]
+    verdict = str(decision["decision"])
+    rows = [*_arguments(found, decision), *_answer_rows(decision)]
     rows += [("agent", shown(str(found["agent"]))), ("run", str(found["run_id"])), ("request", str(found["id"]))]
     rows += [("by", shown(str(found.get("decided_by") or "somebody")))]
     width = 10_000 if terminal.is_piped else terminal.width - 2
@@ -209,16 +209,22 @@ def decided_lines(found: JsonObject, word: JsonObject, terminal: Terminal) -> li
     return [f"{_DONE[verdict]}: {shown(str(found['tool']))}  {found['id']}", *(f"  {line}" for line in lines)]
 
 
-def _arguments(found: JsonObject, word: JsonObject) -> list[tuple[str, str]]:
-    arguments = word["arguments"] if word["decision"] == "edit" else found["arguments"]
+def _arguments(found: JsonObject, decision: JsonObject) -> list[tuple[str, str]]:
+    arguments = decision["arguments"] if decision["decision"] == "edit" else found["arguments"]
     if not isinstance(arguments, dict):
         return [("arguments", shown(str(arguments)))]
     return [(shown(name), value_text(value)) for name, value in arguments.items()] or [("no arguments", "")]
 
 
-def _said(word: JsonObject) -> list[tuple[str, str]]:
-    told = [("the model reads", word.get("message")), ("answer", word.get("output")), ("reason", word.get("reason"))]
-    return [(name, shown(value) if isinstance(value, str) else value_text(value)) for name, value in told if value]
+def _answer_rows(decision: JsonObject) -> list[tuple[str, str]]:
+    rows_given = [
+        ("the model reads", decision.get("message")),
+        ("answer", decision.get("output")),
+        ("reason", decision.get("reason")),
+    ]
+    return [
+        (name, shown(value) if isinstance(value, str) else value_text(value)) for name, value in rows_given if value
+    ]
 
 
 def failed(options: argparse.Namespace, name: str, words: str, problem: JsonObject | None = None) -> None:

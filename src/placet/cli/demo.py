@@ -8,9 +8,9 @@ from pathlib import Path
 from placet.cli.demo_folder import DemoFolder
 from placet.cli.demo_screen import DemoScreen
 from placet.cli.demo_session import DemoSession
-from placet.cli.exit_codes import INTERRUPTED, OK, WrongUsage
+from placet.cli.exit_codes import INTERRUPTED, OK, UsageError
 from placet.cli.number_options import whole_number
-from placet.cli.terminal import is_somebody_there, this_terminal, this_user
+from placet.cli.terminal import is_interactive, this_terminal, this_user
 from placet.cli.verdicts import Approve, Decision, Reject, parse_specs
 
 DESCRIPTION = """\
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     decides = any([options.terminal, options.yes, options.no is not None, options.decide, options.by, options.json])
     serves = any([options.port is not None, options.no_open, options.store is not None])
     if decides and serves:
-        raise WrongUsage("--port, --no-open and --store are for the desk, the other options for the terminal: choose.")
+        raise UsageError("--port, --no-open and --store are for the desk, the other options for the terminal: choose.")
     return _in_the_terminal(options) if decides else _at_a_desk(options)
 
 
@@ -100,11 +100,11 @@ def _in_the_terminal(options: argparse.Namespace) -> int:
             screen.begin()
             if specs or rest is not None:
                 screen.decide_by_options(specs, rest)
-            elif not options.json and is_somebody_there():
+            elif not options.json and is_interactive():
                 screen.decide_at_the_prompt()
             screen.finish()
         except KeyboardInterrupt:
-            screen.say_how_to_go_on()
+            screen.print_how_to_continue()
             return INTERRUPTED
     return OK
 

@@ -138,9 +138,9 @@ def _sentence(call: JsonObject, output: str) -> str:
     arguments = json.loads(str(call["arguments"]))
     if call["name"] == "check_stock":
         return f"- Stock of {arguments['product']}: {output}."
-    note, _, told = output.rpartition("\n") if output.startswith("A reviewer changed") else ("", "", output)
-    paid, _, receipt = told.partition(", receipt ")
+    note, _, text = output.rpartition("\n") if output.startswith("A reviewer changed") else ("", "", output)
+    paid, _, receipt = text.partition(", receipt ")
     if not (paid.startswith("Refunded ") and receipt):
-        return f"- Order {arguments['order_id']}: I made no refund. I was told: «{told}»"
+        return f"- Order {arguments['order_id']}: I made no refund. I was told: «{text}»"
     changed = " A reviewer corrected what I had asked for." if note else ""
     return f"- {paid}.{changed}"

@@ -22,7 +22,7 @@ def ask_decision(card: Card, terminal: Terminal, check: Check) -> Decision | Non
     menu = _MENU_IN_DOUBT if card.item.kind == "in_doubt" else _MENU
     choices = [key for key, _ in menu]
     listed = "   ".join(terminal.paint(f"[{key}]", "bold", "cyan") + rest for key, rest in menu)
-    terminal.say(listed)
+    terminal.print_line(listed)
     while True:
         typed = ask(terminal.glyphs.prompt)
         choice = "q" if typed is None else typed.strip().lower()[:1]
@@ -31,7 +31,7 @@ def ask_decision(card: Card, terminal: Terminal, check: Check) -> Decision | Non
         decision = _follow_up(choice, card, terminal, check) if choice in choices else None
         if decision is not None:
             return decision
-        terminal.say(f"Type one of {', '.join(choices)} and Enter.")
+        terminal.print_line(f"Type one of {', '.join(choices)} and Enter.")
 
 
 def _follow_up(choice: str, card: Card, terminal: Terminal, check: Check) -> Decision | None:
@@ -52,21 +52,21 @@ def _ask_edit(card: Card, terminal: Terminal, check: Check) -> Decision | None:
     """Ask argument by argument, until the tool's schema agrees. What was typed before is kept."""
     original: JsonObject = card.arguments or {}
     entered: JsonObject = {}
-    terminal.say(terminal.paint("Enter keeps what stands in brackets; Ctrl-D leaves the call as it is.", "dim"))
+    terminal.print_line(terminal.paint("Enter keeps what stands in brackets; Ctrl-D leaves the call as it is.", "dim"))
     while True:
         for name, value in original.items():
             present = entered.get(name, value)
             typed = ask(f"  {shown(name)} [{value_text(present)}] {terminal.glyphs.prompt}")
             if typed is None:
-                terminal.say()
+                terminal.print_line()
                 return None
             if typed.strip():
                 entered[name] = typed_value(typed.strip(), value)
         changes = {name: value for name, value in entered.items() if value != original[name]}
         if not changes:
-            terminal.say("Nothing was changed.")
+            terminal.print_line("Nothing was changed.")
             return None
         problem = check(Edit(changes))
         if problem is None:
             return Edit(changes)
-        terminal.say(terminal.paint(shown(problem, keep_lines=True), "red"))
+        terminal.print_line(terminal.paint(shown(problem, keep_lines=True), "red"))

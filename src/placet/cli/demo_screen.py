@@ -10,9 +10,9 @@ from placet.cli.cards import Card, render_card
 from placet.cli.demo_prompt import ask_decision
 from placet.cli.demo_report import report_of
 from placet.cli.demo_session import DemoSession
-from placet.cli.exit_codes import CommandFailed, WrongUsage
+from placet.cli.exit_codes import CommandFailed, UsageError
 from placet.cli.story import counted
-from placet.cli.terminal import Style, Terminal, is_somebody_there, shown, wrap
+from placet.cli.terminal import Style, Terminal, is_interactive, shown, wrap
 from placet.cli.timeline import render_call, render_story
 from placet.cli.verdicts import Decision, Spec
 
@@ -28,7 +28,7 @@ class DemoScreen:
         self._session = session
         self._terminal = terminal
         self._for_programs = for_programs
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
         """The calls whose end was told."""
 
     # -- the course of the demo --------------------------------------------------------------------------------------
@@ -39,11 +39,11 @@ class DemoScreen:
             return
         story = self._session.story()
         if self._session.is_resumed:
-            self._say(f"Going on with {self._session.result.run_id}, where it was left.", "bold")
-            self._terminal.say()
+            self._print(f"Going on with {self._session.result.run_id}, where it was left.", "bold")
+            self._terminal.print_line()
         self._quote("Task", story.input)
         self._quote(story.agent, story.turns[0].text)
-        self._tell_news()
+        self._print_news()
 
     def decide_by_options(self, specs: Mapping[int, Spec], rest: Decision | None) -> None:
         """Decide what `specs` name, and everything else (also what comes up later) as `rest` says."""
@@ -55,7 +55,7 @@ class DemoScreen:
             if not chosen:
                 return
             self._session.decide([(card, chosen[card.number]) for card in cards if card.number in chosen])
-            self._tell_news()
+            self._print_news()
             chosen, cards = {}, self._session.waiting()
 
     def _checked(self, specs: Mapping[int, Spec], cards: list[Card]) -> dict[int, Decision]:
@@ -65,7 +65,7 @@ class DemoScreen:
         for number, spec in specs.items():
             if number not in waiting:
                 listed = ", ".join(map(str, waiting)) or "nothing"
-                raise WrongUsage(f"Call {number} does not wait (what waits: {listed}). Nothing was decided.")
+                raise UsageError(f"Call {number} does not wait (what waits: {listed}). Nothing was decided.")
             chosen[number] = spec.decision(waiting[number].arguments or {})
             problem = self._session.problem_with(waiting[number], chosen[number])
             if problem is not None:
@@ -74,7 +74,7 @@ class DemoScreen:
 
     def decide_at_the_prompt(self) -> None:
         if self._session.waiting():
-            self._say(f"Leave whenever you like, even by kill -9 {os.getpid()}: run again, it goes on here.", "dim")
+            self._print(f"Leave whenever you like, even by kill -9 {os.getpid()}: run again, it goes on here.", "dim")
         while cards := self._session.waiting():
             card = cards[0]
             self._show_waiting([card], len(cards))
@@ -86,22 +86,22 @@ class DemoScreen:
             if decision is None:
                 return
             self._session.decide([(card, decision)])
-            self._terminal.say()
-            self._tell_news()
+            self._terminal.print_line()
+            self._print_news()
 
     def finish(self) -> None:
         """Show the end, or what waits. Only a run whose end was shown is put aside."""
         session = self._session
         if self._for_programs:
-            self._terminal.say(json.dumps(report_of(session), indent=2, ensure_ascii=False))
+            self._terminal.print_line(json.dumps(report_of(session), indent=2, ensure_ascii=False))
         elif session.has_ended:
             self._show_end()
-        elif is_somebody_there():
-            self.say_how_to_go_on()
+        elif is_interactive():
+            self.print_how_to_continue()
         else:
             cards = session.waiting()
             self._show_waiting(cards, len(cards))
-            self._terminal.say(HOW_TO_DECIDE)
+            self._terminal.print_line(HOW_TO_DECIDE)
         if session.has_ended:
             session.folder.put_aside()
 
@@ -109,41 +109,41 @@ class DemoScreen:
 
     def _show_waiting(self, cards: list[Card], total: int) -> None:
         what = "1 call waits" if total == 1 else f"{total} calls wait"
-        self._say(f"{what} for a decision.", "bold")
+        self._print(f"{what} for a decision.", "bold")
         for card in cards:
-            self._terminal.say_all(render_card(card, self._terminal))
+            self._terminal.print_lines(render_card(card, self._terminal))
 
     def _show_end(self) -> None:
         session, story = self._session, self._session.story()
         self._quote(story.agent, str(session.result.final_output))
-        self._say("What happened", "bold")
-        self._terminal.say_all([*render_story(story, session.result.run_id, self._terminal), ""])
+        self._print("What happened", "bold")
+        self._terminal.print_lines([*render_story(story, session.result.run_id, self._terminal), ""])
         paid = counted(len(session.shop.refunds()), "refund")
-        self._say(f"The shop paid {paid}; its receipts are in {session.shop.receipts}{os.sep}", "dim")
-        self._say(f"The run's log is in {session.folder.last}", "dim")
+        self._print(f"The shop paid {paid}; its receipts are in {session.shop.receipts}{os.sep}", "dim")
+        self._print(f"The run's log is in {session.folder.last}", "dim")
 
-    def say_how_to_go_on(self) -> None:
+    def print_how_to_continue(self) -> None:
         if not self._for_programs:
-            self._terminal.say()
-            self._say(f"The run waits in {self._session.folder.state}. Run the command again to go on.", "bold")
+            self._terminal.print_line()
+            self._print(f"The run waits in {self._session.folder.state}. Run the command again to go on.", "bold")
 
-    def _tell_news(self) -> None:
+    def _print_news(self) -> None:
         """Tell of every call that has ended since the last time."""
         if self._for_programs:
             return
         for call in self._session.story().calls():
-            if call.outcome is not None and call.id not in self._told:
-                self._told.add(call.id)
-                self._terminal.say_all([*render_call(call, self._terminal), ""])
+            if call.outcome is not None and call.id not in self._printed:
+                self._printed.add(call.id)
+                self._terminal.print_lines([*render_call(call, self._terminal), ""])
 
     def _quote(self, who: str, text: str) -> None:
         terminal = self._terminal
         indent = "  "
-        terminal.say(terminal.paint(shown(who), "bold", "cyan"))
+        terminal.print_line(terminal.paint(shown(who), "bold", "cyan"))
         for line in wrap(shown(text, keep_lines=True), terminal.width - len(indent)):
-            terminal.say(f"{indent}{line}".rstrip())
-        terminal.say()
+            terminal.print_line(f"{indent}{line}".rstrip())
+        terminal.print_line()
 
-    def _say(self, text: str, style: Style) -> None:
+    def _print(self, text: str, style: Style) -> None:
         for line in wrap(shown(text), self._terminal.width):
-            self._terminal.say(self._terminal.paint(line.rstrip(), style))
+            self._terminal.print_line(self._terminal.paint(line.rstrip(), style))

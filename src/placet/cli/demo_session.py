@@ -71,8 +71,8 @@ class DemoSession:
 
     def _numbers(self) -> dict[str, int]:
         """The calls that a person was ever asked about, numbered in the order of asking."""
-        told = Story().read(self._store.records())
-        asked = dict.fromkeys(step.call for step in told if isinstance(step, Asked))
+        steps = Story().read(self._store.records())
+        asked = dict.fromkeys(step.call for step in steps if isinstance(step, Asked))
         return {call: number for number, call in enumerate(asked, 1)}
 
     def problem_with(self, card: Card, decision: Decision) -> str | None:

@@ -44,7 +44,7 @@ async def _run(options: argparse.Namespace) -> int:
             stopped += any(finding.stops for finding in examined.findings)
             asked_anew += any(not finding.stops for finding in examined.findings)
             _show(examined, as_json=options.json)
-        _remark_on_files(store, as_json=options.json)
+        _warn_of_readable_files(store, as_json=options.json)
     finally:
         await store.close()
     if not options.json:
@@ -61,7 +61,7 @@ def _show(examined: Examined, *, as_json: bool) -> None:
         print(f"    {finding.message}")
 
 
-def _remark_on_files(store: DeskStore, *, as_json: bool) -> None:
+def _warn_of_readable_files(store: DeskStore, *, as_json: bool) -> None:
     """Say which files of the store others can get at. It keeps no run from going on, so it does not fail."""
     path = store.path if isinstance(store, SQLiteStore) else None
     for file in (path, f"{path}-wal", f"{path}-shm") if path is not None else ():

@@ -11,9 +11,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from placet.cli.deciding import add_request, say
-from placet.cli.exit_codes import CommandFailed, WrongUsage
-from placet.cli.terminal import is_somebody_there
+from placet.cli.deciding import add_request, send_decisions
+from placet.cli.exit_codes import CommandFailed, UsageError
+from placet.cli.terminal import is_interactive
 from placet.cli.verdicts import parse_changes
 from placet.facts.codec import JsonObject
 
@@ -35,8 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.set and options.arguments is not None:
-        raise WrongUsage("--set changes some arguments and --arguments gives all: write one of them.")
-    return say(options, lambda request: {"decision": "edit", "arguments": _edited(options, request)}, "Edit this?")
+        raise UsageError("--set changes some arguments and --arguments gives all: write one of them.")
+    return send_decisions(
+        options, lambda request: {"decision": "edit", "arguments": _edited(options, request)}, "Edit this?"
+    )
 
 
 def _edited(options: argparse.Namespace, request: JsonObject) -> JsonObject:
@@ -67,8 +69,8 @@ def _object(text: str) -> JsonObject:
 def _in_editor(text: str) -> str:
     chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     found = next((each for each in ("sensible-editor", "nano", "vi") if shutil.which(each)), None)
-    if chosen is None and (found is None or not is_somebody_there()):
-        raise WrongUsage("there is no editor here: set EDITOR, or write the changes as --set NAME=VALUE.")
+    if chosen is None and (found is None or not is_interactive()):
+        raise UsageError("there is no editor here: set EDITOR, or write the changes as --set NAME=VALUE.")
     command = _command(chosen or str(found))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "arguments.json"
@@ -77,7 +79,7 @@ def _in_editor(text: str) -> str:
             done = subprocess.run([*command, str(file)], check=False)  # noqa: S603  # one's own editor
         except OSError as error:
             words = f"the editor {command[0]!r} cannot be started: {error.strerror}"
-            raise WrongUsage(f"{words}. Set EDITOR to another, or write the changes as --set NAME=VALUE.") from error
+            raise UsageError(f"{words}. Set EDITOR to another, or write the changes as --set NAME=VALUE.") from error
         if done.returncode:
             raise CommandFailed(f"the editor ended with {done.returncode}: nothing was decided.")
         return file.read_text(encoding="utf-8")
@@ -87,7 +89,7 @@ def _command(editor: str) -> list[str]:
     try:
         found = shlex.split(editor)
     except ValueError as error:
-        raise WrongUsage(f"the editor «{editor}» cannot be taken apart: {error}. Set EDITOR to another.") from error
+        raise UsageError(f"the editor «{editor}» cannot be taken apart: {error}. Set EDITOR to another.") from error
     if not found:
-        raise WrongUsage("EDITOR is empty: set it to an editor, or write the changes as --set NAME=VALUE.")
+        raise UsageError("EDITOR is empty: set it to an editor, or write the changes as --set NAME=VALUE.")
     return found

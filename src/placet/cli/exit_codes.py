@@ -14,5 +14,5 @@ class CommandFailed(Exception):
     """Ends the command with FAILED and a sentence that says what to do next."""
 
 
-class WrongUsage(Exception):
+class UsageError(Exception):
     """Ends the command with USAGE: the arguments cannot be meant, and nothing was done."""

@@ -6,7 +6,7 @@ import argparse
 import json
 
 from placet.cli.asking import add_desk, client_of
-from placet.cli.exit_codes import OK, WrongUsage
+from placet.cli.exit_codes import OK, UsageError
 from placet.cli.loading import add_json
 from placet.cli.people import scope_text, scopes_of
 from placet.facts.codec import JsonObject
@@ -35,17 +35,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if bool(options.patterns) != (options.action == "set"):
         words = "«set» takes patterns, as in «placet four-eyes set 'Payroll*' Support:refund»; nothing else does."
-        raise WrongUsage(words)
+        raise UsageError(words)
     with client_of(options, begins=options.action == "set") as client:
         if options.action == "show":
-            return _tell(options, client.ask("GET", "/v1/four-eyes"))
+            return _print_result(options, client.ask("GET", "/v1/four-eyes"))
         body: JsonObject = {"patterns": scopes_of(options.patterns) or []}
         if options.reason is not None:
             body["reason"] = options.reason
-        return _tell(options, client.ask("PUT", "/v1/four-eyes", None, body))
+        return _print_result(options, client.ask("PUT", "/v1/four-eyes", None, body))
 
 
-def _tell(options: argparse.Namespace, found: JsonObject) -> int:
+def _print_result(options: argparse.Namespace, found: JsonObject) -> int:
     where = scope_text(found["patterns"]) if found["patterns"] else "nowhere"
     print(json.dumps(found) if options.json else f"Four eyes are demanded: {where}.")
     return OK

@@ -8,7 +8,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from placet.cli.asking import Client, add_desk, all_pages, client_of, part
-from placet.cli.exit_codes import OK, WrongUsage
+from placet.cli.exit_codes import OK, UsageError
 from placet.cli.loading import add_json
 from placet.cli.number_options import whole_number
 from placet.cli.people import Row, show_list, warn
@@ -54,23 +54,23 @@ def run(options: argparse.Namespace) -> int:
             case "add", [agent, tool]:
                 made = client.ask("POST", "/v1/grants", None, _grant(options, agent, tool))
                 warn(made)
-                return _tell(options, made, "made")
+                return _print_result(options, made, "made")
             case "revoke", [grant_id]:
                 client.ask("DELETE", f"/v1/grants/{part(grant_id)}")
-                return _tell(options, {"id": grant_id}, "revoked")
+                return _print_result(options, {"id": grant_id}, "revoked")
             case "holds", []:
                 return _list_holds(client, options)
             case "hold" | "lift", [kind, _] if kind not in _KINDS:
-                raise WrongUsage(f"nothing of kind {kind!r} can be held: it is one of {', '.join(_KINDS)}.")
+                raise UsageError(f"nothing of kind {kind!r} can be held: it is one of {', '.join(_KINDS)}.")
             case "hold", [kind, name]:
                 body = {"kind": kind, "name": name} | ({} if options.reason is None else {"reason": options.reason})
                 warn(client.ask("POST", "/v1/holds", None, body))
-                return _tell(options, {"kind": kind, "name": name}, "held")
+                return _print_result(options, {"kind": kind, "name": name}, "held")
             case "lift", [kind, name]:
                 client.ask("DELETE", "/v1/holds", {"kind": kind, "name": name})
-                return _tell(options, {"kind": kind, "name": name}, "lifted")
+                return _print_result(options, {"kind": kind, "name": name}, "lifted")
             case _:
-                raise WrongUsage("«placet grants --help» says which words each action takes.")
+                raise UsageError("«placet grants --help» says which words each action takes.")
 
 
 def _grant(options: argparse.Namespace, agent: str, tool: str) -> JsonObject:
@@ -79,13 +79,13 @@ def _grant(options: argparse.Namespace, agent: str, tool: str) -> JsonObject:
         try:
             found["arguments"] = json.loads(options.arguments)
         except ValueError as error:
-            raise WrongUsage(f"--arguments is not JSON: {error}.") from error
-    until = None if options.until is None else _moment(options.until)
+            raise UsageError(f"--arguments is not JSON: {error}.") from error
+    until = None if options.until is None else _time_of(options.until)
     given = {"uses": options.uses, "until": until, "reason": options.reason}
     return {**found, **{name: value for name, value in given.items() if value is not None}}
 
 
-def _moment(text: str, now: datetime | None = None) -> str:
+def _time_of(text: str, now: datetime | None = None) -> str:
     """A moment as the API takes it: written whole, or as a span from now on."""
     span = _SPAN.fullmatch(text.strip())
     try:
@@ -95,7 +95,7 @@ def _moment(text: str, now: datetime | None = None) -> str:
     except (ValueError, OverflowError):
         found = None
     if found is None or found.tzinfo is None:
-        raise WrongUsage(f"--until {text!r}: write a span like 30min, 8h or 7d, or a moment like 2030-01-31T18:00:00Z.")
+        raise UsageError(f"--until {text!r}: write a span like 30min, 8h or 7d, or a moment like 2030-01-31T18:00:00Z.")
     return found.isoformat()
 
 
@@ -133,7 +133,7 @@ def _hold_row(found: JsonObject) -> Row:
     return [str(each) for each in words]
 
 
-def _tell(options: argparse.Namespace, found: JsonObject, word: str) -> int:
+def _print_result(options: argparse.Namespace, found: JsonObject, done: str) -> int:
     about = found.get("id") or f"{found.get('kind')} {found.get('name')}"
-    print(json.dumps(found) if options.json else f"{word}: {about}")
+    print(json.dumps(found) if options.json else f"{done}: {about}")
     return OK

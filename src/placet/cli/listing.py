@@ -57,7 +57,7 @@ def show_pages(
         if cursor is None:
             break
     if not options.json:
-        terminal.say_all(table(terminal, head, [row(each, terminal) for each in shown]) if shown else [nothing])
+        terminal.print_lines(table(terminal, head, [row(each, terminal) for each in shown]) if shown else [nothing])
     if cursor is not None:
         complain(f"{_rest(client, path, query, cursor)} more: --all shows all, --cursor {cursor} the next ones.")
     return OK

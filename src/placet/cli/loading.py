@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from placet.cli.exit_codes import WrongUsage
+from placet.cli.exit_codes import UsageError
 from placet.cli.terminal import complain
 from placet.declare.agent import Agent
 from placet.facts.errors import UserError
@@ -40,7 +40,7 @@ def store_url(text: str) -> str:
     try:
         open_store(text)  # it connects at its first use, which this is not
     except UserError as error:
-        raise WrongUsage(str(error)) from error
+        raise UsageError(str(error)) from error
     return text
 
 
@@ -57,10 +57,10 @@ def store_of(options: argparse.Namespace) -> DeskStore:
 
 def refuse_if_missing(url: str) -> None:
     if url.startswith("sqlite:///") and not Path(unquote(url.removeprefix("sqlite:///"))).exists():
-        raise WrongUsage(f"there is no store {url}: check its address. «placet serve» and «placet run» make one.")
+        raise UsageError(f"there is no store {url}: check its address. «placet serve» and «placet run» make one.")
 
 
-def say_if_pooled(store: DeskStore) -> None:
+def warn_if_pooled(store: DeskStore) -> None:
     """At the start of what goes on for long: why others' news may take a moment."""
     if find_spec("psycopg") is None:
         return
@@ -85,7 +85,7 @@ def agents_of(place: str) -> list[Agent[Any]]:
     found = object_of(place)
     agents = [found] if isinstance(found, Agent) else list(found) if isinstance(found, Iterable) else []
     if not agents or not all(isinstance(agent, Agent) for agent in agents):
-        raise WrongUsage(f"{place} is of type {type(found).__name__}, and neither an Agent nor a list of Agents.")
+        raise UsageError(f"{place} is of type {type(found).__name__}, and neither an Agent nor a list of Agents.")
     return agents
 
 
@@ -93,20 +93,20 @@ def object_of(place: str) -> Any:  # Any: whatever the user's module holds
     """What is behind `module:name`. The current directory is looked at first."""
     module_name, colon, attribute = place.partition(":")
     if not colon or not attribute:
-        raise WrongUsage(f"{place!r} is not module:name, such as shop.agents:all_agents.")
+        raise UsageError(f"{place!r} is not module:name, such as shop.agents:all_agents.")
     sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise WrongUsage(f"there is no module {error.name!r} here: run this where the code is.") from error
+        raise UsageError(f"there is no module {error.name!r} here: run this where the code is.") from error
     except Exception as error:  # whatever the user's code raises while it is imported
-        raise WrongUsage(f"module {module_name!r} cannot be imported: {_told(error)}.") from error
+        raise UsageError(f"module {module_name!r} cannot be imported: {_error_text(error)}.") from error
     if not hasattr(module, attribute):
-        raise WrongUsage(f"module {module_name!r} has no {attribute!r}.")
+        raise UsageError(f"module {module_name!r} has no {attribute!r}.")
     return getattr(module, attribute)
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """What is wrong with somebody's code, and where."""
     if isinstance(error, SyntaxError):
         return f"{error.msg} ({error.filename}, line {error.lineno})"

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from typing import NoReturn, Protocol
 
 from placet import PlacetError, __version__
-from placet.cli.exit_codes import FAILED, INTERRUPTED, USAGE, CommandFailed, WrongUsage
+from placet.cli.exit_codes import FAILED, INTERRUPTED, USAGE, CommandFailed, UsageError
 from placet.cli.terminal import complain, never_fail_to_print
 
 
@@ -153,7 +153,7 @@ def _refuse_what_is_no_text(arguments: Sequence[str]) -> None:
         try:
             each.encode()
         except UnicodeEncodeError:
-            raise WrongUsage(f"{os.fsencode(each)!r} is not text in UTF-8: write it in that encoding.") from None
+            raise UsageError(f"{os.fsencode(each)!r} is not text in UTF-8: write it in that encoding.") from None
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
@@ -167,7 +167,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if command is None:
         if name.startswith("-"):
             root.parse_args([name])  # --help and --version end here, and what is unknown too
-        raise WrongUsage(f"there is no command {name!r}{_meant(name)}: «placet --help» lists them.")
+        raise UsageError(f"there is no command {name!r}{_meant(name)}: «placet --help» lists them.")
     module: CommandModule = importlib.import_module(command.module)
     return module.run(_parsed(command_parser(command, module), rest))
 
@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         complain("interrupted.")
         return INTERRUPTED
-    except WrongUsage as error:
+    except UsageError as error:
         complain(str(error))
         return USAGE
     except BrokenPipeError:  # whoever read our output has gone: nothing is left to be said to them

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from placet.cli.asking import Client, Refused, all_pages, part
+from placet.cli.asking import Client, DeskRefused, all_pages, part
 from placet.cli.exit_codes import CommandFailed
 from placet.facts.codec import JsonObject
 
@@ -89,7 +89,7 @@ def _by_id(client: Client, name: str) -> JsonObject | None:
         return None
     try:
         found: JsonObject = client.ask("GET", f"/v1/approvals/{part(name)}")
-    except Refused as error:
+    except DeskRefused as error:
         if error.status != 404:
             raise
         return None

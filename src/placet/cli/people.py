@@ -60,5 +60,5 @@ def show_list(
             print(json.dumps(each))
         return OK
     terminal = this_terminal()
-    terminal.say_all(table(terminal, head, [row(each) for each in rows]) if rows else [nothing])
+    terminal.print_lines(table(terminal, head, [row(each) for each in rows]) if rows else [nothing])
     return OK

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from placet.cli.exit_codes import FAILED, OK, WrongUsage
+from placet.cli.exit_codes import FAILED, OK, UsageError
 from placet.cli.loading import add_json
 
 if TYPE_CHECKING:
-    from placet.agents.porting import Note, Ported
+    from placet.agents.porting import Ported, PortingNote
 
 DESCRIPTION = """\
 Shows what would change in programs that are written for the OpenAI Agents SDK:
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
 
     root: Path = options.path
     if not root.exists():
-        raise WrongUsage(f"there is no {str(root)!r}: give a program, or a folder of them.")
+        raise UsageError(f"there is no {str(root)!r}: give a program, or a folder of them.")
     _refuse_an_own_package(root)
     found: dict[str, Ported] = {}
     unread: dict[str, str] = {}
@@ -54,8 +54,8 @@ def run(options: argparse.Namespace) -> int:
                 file.write(each.after)
     notes = {name: each.notes for name, each in found.items() if each.notes and (each.is_changed or _is_ours(each))}
     if options.json:
-        told = {name: [{"line": note.line, "text": note.text} for note in each] for name, each in notes.items()}
-        answer = {"changed": sorted(changed), "written": options.write, "notes": told, "unread": unread}
+        listed = {name: [{"line": note.line, "text": note.text} for note in each] for name, each in notes.items()}
+        answer = {"changed": sorted(changed), "written": options.write, "notes": listed, "unread": unread}
         print(msgspec.json.encode(answer).decode())
     else:
         _show(changed, notes, unread, written=options.write)
@@ -76,7 +76,7 @@ def _refuse_an_own_package(root: Path) -> None:
     """A package of the user's own that is called `agents` is not the SDK's."""
     folder = root if root.is_dir() else root.parent
     if (folder / "agents" / "__init__.py").exists() or (folder / "agents.py").exists():
-        raise WrongUsage(f"{str(folder)!r} has a module «agents» of its own, so its imports may mean that one.")
+        raise UsageError(f"{str(folder)!r} has a module «agents» of its own, so its imports may mean that one.")
 
 
 def _programs(root: Path) -> Iterator[Path]:
@@ -89,7 +89,7 @@ def _programs(root: Path) -> Iterator[Path]:
 
 
 def _show(
-    changed: Mapping[str, Ported], notes: Mapping[str, Sequence[Note]], unread: dict[str, str], *, written: bool
+    changed: Mapping[str, Ported], notes: Mapping[str, Sequence[PortingNote]], unread: dict[str, str], *, written: bool
 ) -> None:
     for name, each in changed.items():
         before, after = each.before.splitlines(keepends=True), each.after.splitlines(keepends=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from placet.cli.deciding import add_always, add_request, say
+from placet.cli.deciding import add_always, add_request, send_decisions
 from placet.facts.codec import JsonObject
 
 DESCRIPTION = """\
@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    word: JsonObject = {"decision": "reject"}
+    decision: JsonObject = {"decision": "reject"}
     if options.message is not None:
-        word["message"] = options.message
-    return say(options, lambda _request: word, "Reject this?")
+        decision["message"] = options.message
+    return send_decisions(options, lambda _request: decision, "Reject this?")

@@ -6,8 +6,8 @@ import argparse
 import json
 import shlex
 
-from placet.cli.deciding import add_request, say
-from placet.cli.exit_codes import WrongUsage
+from placet.cli.deciding import add_request, send_decisions
+from placet.cli.exit_codes import UsageError
 from placet.cli.terminal import read_all
 from placet.facts.codec import Json
 
@@ -29,10 +29,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.words:
         words = shlex.quote(" ".join(options.words))
-        raise WrongUsage(f"the answer is an option: placet respond {options.ids[0]} --output {words}.")
+        raise UsageError(f"the answer is an option: placet respond {options.ids[0]} --output {words}.")
     if options.output is not None:
         _answer(options)  # what cannot be read is refused before anybody is asked anything
-    return say(options, lambda _request: {"decision": "respond", "output": _answer(options)}, "Answer this?")
+    return send_decisions(options, lambda _request: {"decision": "respond", "output": _answer(options)}, "Answer this?")
 
 
 def _answer(options: argparse.Namespace) -> Json:
@@ -40,7 +40,7 @@ def _answer(options: argparse.Namespace) -> Json:
     try:
         found: Json = json.loads(text) if options.as_json else text
     except ValueError as error:
-        raise WrongUsage(f"the answer is not JSON: {error}.") from error
+        raise UsageError(f"the answer is not JSON: {error}.") from error
     return found
 
 
@@ -48,5 +48,5 @@ def _from_standard_input() -> str:
     """The answer that was piped or typed. Silence is none: a closed input must not answer for people."""
     text = read_all("the answer")
     if not text.strip():
-        raise WrongUsage('standard input is empty: nothing was answered. An empty answer on purpose: --output "".')
+        raise UsageError('standard input is empty: nothing was answered. An empty answer on purpose: --output "".')
     return text

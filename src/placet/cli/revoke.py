@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from placet.cli.asking import Client, Refused, add_desk, client_of, part
+from placet.cli.asking import Client, DeskRefused, add_desk, client_of, part
 from placet.cli.deciding import add_digest, failed, is_meant, refuse_uncertain_names
 from placet.cli.exit_codes import FAILED, OK, CommandFailed
 from placet.cli.loading import add_json
@@ -54,7 +54,7 @@ def _revoke(client: Client, options: argparse.Namespace, name: str) -> bool:
             return False
         asked = client.ask("POST", f"/v1/approvals/{part(str(request['id']))}/revocation", None, why)
     except CommandFailed as error:
-        failed(options, name, str(error), error.problem if isinstance(error, Refused) else None)
+        failed(options, name, str(error), error.problem if isinstance(error, DeskRefused) else None)
         return False
     if options.json:
         print(json.dumps(asked))

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from placet.cli.deciding import cancel_words
-from placet.cli.exit_codes import FAILED, OK, WrongUsage
+from placet.cli.deciding import cancel_text
+from placet.cli.exit_codes import FAILED, OK, UsageError
 from placet.cli.loading import add_json, add_store, agents_of, refuse_if_missing
 from placet.cli.terminal import Terminal, complain, read_all, sentence, shown, this_terminal, this_user, way_on
 from placet.declare.agent import Agent
@@ -39,13 +39,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if (options.input is None) == (options.go_on is None):
-        raise WrongUsage("give the INPUT of a new run, or --go-on RUN.")
+        raise UsageError("give the INPUT of a new run, or --go-on RUN.")
     if options.go_on is not None:
         refuse_if_missing(str(options.store))
     agents = agents_of(options.agents)
     names = [agent.address for agent in agents]
     if options.go_on is None and options.agent is None and len(agents) > 1:
-        raise WrongUsage(f"which agent? --agent with one of {', '.join(names)}.")
+        raise UsageError(f"which agent? --agent with one of {', '.join(names)}.")
     return asyncio.run(_drive(options, agents, options.agent or names[0]))
 
 
@@ -61,27 +61,27 @@ async def _drive(options: argparse.Namespace, agents: list[Agent[Any]], name: st
             run_id = options.go_on
         found = await desk.get(run_id)
         if found.status != "ended" and desk.agent_at(found.agent) is None:
-            raise WrongUsage(f"run {run_id} is of agent {found.agent!r}, which is not among {options.agents}.")
+            raise UsageError(f"run {run_id} is of agent {found.agent!r}, which is not among {options.agents}.")
         await desk.drive(run_id)  # unless somebody else does
         rested = await desk.wait(run_id, until="paused")
         waiting = await desk.pending(run_id=run_id)
         cancel = await cancel_of(desk.store, rested)
     if options.json:
-        told = {"run": rested, "pending": waiting, "cancelled": cancel}
-        print(json.dumps(msgspec.to_builtins(told)))
+        answer = {"run": rested, "pending": waiting, "cancelled": cancel}
+        print(json.dumps(msgspec.to_builtins(answer)))
     else:
-        _tell(rested, waiting, cancel, this_terminal())
+        _print_result(rested, waiting, cancel, this_terminal())
     if rested.status != "stopped":
         return OK
     complain(f"an error stopped the run: {sentence(rested.stopped)} {way_on(rested.stopped or '', rested.id)}")
     return FAILED
 
 
-def _tell(rested: DeskRun, waiting: list[DeskRequest], cancel: CancelAsked | None, terminal: Terminal) -> None:
-    terminal.say(f"{terminal.paint(rested.id, 'bold')}  {rested.status}")
+def _print_result(rested: DeskRun, waiting: list[DeskRequest], cancel: CancelAsked | None, terminal: Terminal) -> None:
+    terminal.print_line(f"{terminal.paint(rested.id, 'bold')}  {rested.status}")
     if cancel is not None:
-        terminal.say(shown(cancel_words(cancel.by, cancel.reason)))
+        terminal.print_line(shown(cancel_text(cancel.by, cancel.reason)))
     elif rested.status == "ended":
-        terminal.say(shown(str(rested.final_output), keep_lines=True))
+        terminal.print_line(shown(str(rested.final_output), keep_lines=True))
     for request in waiting:
-        terminal.say(f"{terminal.glyphs.waits} {shown(request.tool)}  placet show '{request.id}'")
+        terminal.print_line(f"{terminal.glyphs.waits} {shown(request.tool)}  placet show '{request.id}'")

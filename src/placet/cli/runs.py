@@ -9,8 +9,8 @@ import time
 from typing import get_args
 
 from placet.cli.asking import Client, add_desk, client_of, part
-from placet.cli.deciding import cancel_words, drivers_of
-from placet.cli.exit_codes import OK, CommandFailed, WrongUsage
+from placet.cli.deciding import cancel_text, drivers_of
+from placet.cli.exit_codes import OK, CommandFailed, UsageError
 from placet.cli.listing import add_paging, show_pages
 from placet.cli.loading import add_json
 from placet.cli.tables import Cell, ago
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     at_a_desk = not options.store and (options.desk or os.environ.get("PLACET_DESK"))
     if options.action == "start" and options.agents is None and not at_a_desk:
-        raise WrongUsage("straight on a store, say where the agents' code is: --agents MODULE:NAME.")
+        raise UsageError("straight on a store, say where the agents' code is: --agents MODULE:NAME.")
     with client_of(options, begins=options.action == "start") as client:
         match options.action, options.words:
             case "list", []:
@@ -62,12 +62,12 @@ def run(options: argparse.Namespace) -> int:
                 return _start(client, options, agent, read_all("the input") if text == "-" else text)
             case "cancel", [run_id]:
                 body: JsonObject = {} if options.reason is None else {"reason": options.reason}
-                return _tell_of_cancel(options, client.ask("POST", f"/v1/runs/{part(run_id)}/cancel", None, body))
+                return _print_cancelled(options, client.ask("POST", f"/v1/runs/{part(run_id)}/cancel", None, body))
             case "resume", [run_id]:
                 body = {"own_history": True} if options.own_history else {}
-                return _tell(options, client.ask("POST", f"/v1/runs/{part(run_id)}/resume", None, body))
+                return _print_result(options, client.ask("POST", f"/v1/runs/{part(run_id)}/resume", None, body))
             case _:
-                raise WrongUsage("write «placet runs», «runs start AGENT INPUT», «runs cancel RUN», «runs resume RUN».")
+                raise UsageError("write «placet runs», «runs start AGENT INPUT», «runs cancel RUN», «runs resume RUN».")
 
 
 def _list(client: Client, options: argparse.Namespace) -> int:
@@ -106,19 +106,19 @@ def _cancelled(found: JsonObject) -> str:
     """That it was cancelled, by whom and why; and whether that is still to come."""
     asked = found["cancelled"]
     assert isinstance(asked, dict), "the desk tells of it as an object"
-    words = cancel_words(asked["by"], asked["reason"])
+    words = cancel_text(asked["by"], asked["reason"])
     return words if found["status"] == "ended" else f"{words}; ends when the calls that run have ended"
 
 
 def _start(client: Client, options: argparse.Namespace, agent: str, text: str) -> int:
     found = client.ask("POST", "/v1/runs", None, {"agent": agent, "input": text})
     if options.wait:
-        _say_whom_it_waits_for(options, found)
+        _print_who_decides(options, found)
         found = _rested(client, str(found["id"]))
-    return _tell(options, found)
+    return _print_result(options, found)
 
 
-def _say_whom_it_waits_for(options: argparse.Namespace, found: JsonObject) -> None:
+def _print_who_decides(options: argparse.Namespace, found: JsonObject) -> None:
     """On standard error, before the wait: whoever gives it up knows which run goes on without them."""
     drivers = "the desk drives it" if options.desk else f"whoever drives the store does: {drivers_of(str(found['id']))}"
     complain(f"{found['id']} is started, and is waited for; {drivers}. Ctrl-C ends the waiting, not the run.")
@@ -134,16 +134,16 @@ def _rested(client: Client, run_id: str) -> JsonObject:
     raise CommandFailed(f"run {run_id} did not come to rest within half an hour: is anybody driving it?")
 
 
-def _tell_of_cancel(options: argparse.Namespace, found: JsonObject) -> int:
+def _print_cancelled(options: argparse.Namespace, found: JsonObject) -> int:
     """A run ends where it is cancelled, unless somebody drives it at that moment: then its driver ends it."""
     if options.json or found["status"] == "ended":
-        return _tell(options, found)
+        return _print_result(options, found)
     print(f"{found['id']}  {found['status']}")
     print("The cancellation is recorded. Somebody drives the run: it ends when the calls that run have ended.")
     return OK
 
 
-def _tell(options: argparse.Namespace, found: JsonObject) -> int:
+def _print_result(options: argparse.Namespace, found: JsonObject) -> int:
     if options.json:
         print(json.dumps(found))
         return OK

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import os
 
-from placet.cli.exit_codes import WrongUsage
+from placet.cli.exit_codes import UsageError
 from placet.cli.loading import add_store, agents_of, this_user
 from placet.cli.number_options import whole_number
 from placet.cli.people import pattern_of
@@ -15,8 +15,8 @@ from placet.cli.serving import (
     Serving,
     log_to_stderr,
     refuse_if_public_and_open,
-    say_if_open,
     serve_until_stopped,
+    warn_if_open,
 )
 from placet.cli.terminal import complain
 
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     given = _serving(options)
     refuse_if_public_and_open(given)
     log_to_stderr()
-    say_if_open(given)
+    warn_if_open(given)
     if not given.agents:
         complain(
             "without MODULE:NAME this desk shows and decides, and cannot start runs or check edited arguments: "
@@ -107,14 +107,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _serving(options: argparse.Namespace) -> Serving:
     if options.agents is None and not options.no_run:
-        raise WrongUsage("say where the agents are, as in «placet serve shop.agents:all_agents», or give --no-run.")
+        raise UsageError("say where the agents are, as in «placet serve shop.agents:all_agents», or give --no-run.")
     if "@" in (options.public_url or ""):
-        raise WrongUsage("--public-url is what people are sent to: it holds no name and no password.")
+        raise UsageError("--public-url is what people are sent to: it holds no name and no password.")
     if (options.tls_cert is None) != (options.tls_key is None):
-        raise WrongUsage("--tls-cert and --tls-key belong together.")
+        raise UsageError("--tls-cert and --tls-key belong together.")
     for name, file in (("--tls-cert", options.tls_cert), ("--tls-key", options.tls_key)):
         if file is not None and not os.access(file, os.R_OK):
-            raise WrongUsage(f"the file of {name}, {file}, is not there, or cannot be read.")
+            raise UsageError(f"the file of {name}, {file}, is not there, or cannot be read.")
     return Serving(
         store=str(options.store),
         agents=[] if options.agents is None else agents_of(options.agents),

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed, WrongUsage
-from placet.cli.loading import say_if_pooled
+from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed, UsageError
+from placet.cli.loading import warn_if_pooled
 from placet.cli.terminal import complain
 from placet.declare.agent import Agent
 from placet.desk.desk import Desk
@@ -26,7 +26,7 @@ from placet.facts.errors import UserError
 from placet.facts.events import Pattern
 
 DEFAULT_PORT = 8700
-_NOT_WORDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+_NOT_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def refuse_if_public_and_open(given: Serving) -> None:
     try:
         check_bind(given.host, _settings(given))
     except UserError as error:
-        raise WrongUsage(error.message) from error
+        raise UsageError(error.message) from error
 
 
 async def serve_until_stopped(
@@ -92,7 +92,7 @@ async def serve_until_stopped(
         await desk.store.latest_sequence()  # a store that cannot be used says so before anybody connects
         if given.four_eyes:
             await desk.demand_four_eyes(given.four_eyes, by=given.open_name, reason="placet serve --four-eyes")
-        say_if_pooled(desk.store)
+        warn_if_pooled(desk.store)
         server = new_server(
             app,
             trusted_proxies=given.trusted_proxies,
@@ -179,10 +179,10 @@ class EventLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
-        words = {name: value for name, value in vars(record).items() if name not in _NOT_WORDS}
+        words = {name: value for name, value in vars(record).items() if name not in _NOT_FIELDS}
         action = words.pop("action", None) or record.getMessage()
-        told = " ".join(f"{name}={value!r}" for name, value in words.items())
-        line = f"{when} {record.levelname.lower()} {action} {told}".rstrip()
+        text = " ".join(f"{name}={value!r}" for name, value in words.items())
+        line = f"{when} {record.levelname.lower()} {action} {text}".rstrip()
         whole = f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
         return without_credentials(whole)  # a traceback of a library may quote the address that it was given
 
@@ -195,6 +195,6 @@ def log_to_stderr(level: int = logging.INFO) -> None:
     logging.captureWarnings(True)
 
 
-def say_if_open(given: Serving) -> None:
+def warn_if_open(given: Serving) -> None:
     if given.is_open:
         complain(f"nobody is asked who they are: whoever uses this machine decides as «{given.open_name}».")

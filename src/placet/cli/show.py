@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(found))
     else:
-        terminal.say_all(request_lines(found, terminal))
+        terminal.print_lines(request_lines(found, terminal))
     return OK
 
 
@@ -72,8 +72,8 @@ class _Owner:
 def request_lines(found: JsonObject, terminal: Terminal) -> list[str]:
     item = _item(found)
     lines = [*render_card(Card(0, item, _stakes(found)), terminal), *decision_lines(found, terminal)]
-    standing = [line for text in _standing(found) for line in wrap(text, terminal.width)]
-    return [*lines, *(terminal.paint(line.rstrip(), "dim") for line in standing)]
+    state_lines = [line for text in _state_lines(found) for line in wrap(text, terminal.width)]
+    return [*lines, *(terminal.paint(line.rstrip(), "dim") for line in state_lines)]
 
 
 def _item(found: JsonObject) -> ToolApprovalItem:
@@ -105,7 +105,7 @@ def _stakes(found: JsonObject) -> str | None:
     return described if isinstance(described, str) and described else None
 
 
-def _standing(found: JsonObject) -> Iterator[str]:
+def _state_lines(found: JsonObject) -> Iterator[str]:
     yield f"{found['status']}, asked {ago(found['created_at'])} ago"
     yield f"digest {found['digest']}"
     if found.get("expires_at") and found["status"] == "pending":
@@ -130,11 +130,11 @@ def _show_run(client: Client, options: argparse.Namespace, terminal: Terminal) -
         print(json.dumps({**found, "log": lines} if options.log else found))
         return OK
     if options.log:
-        terminal.say_all([text for line in lines for text in _log_lines(line)])
+        terminal.print_lines([text for line in lines for text in _log_lines(line)])
         return OK
     story = story_of(map(_record, lines))
     picture = render_story(story, run_id, terminal, seconds_of(found.get("erased_at")))
-    terminal.say_all([*picture, *(terminal.paint(line, "yellow") for line in _hindrances(found, terminal))])
+    terminal.print_lines([*picture, *(terminal.paint(line, "yellow") for line in _hindrances(found, terminal))])
     return OK
 
 
@@ -142,14 +142,14 @@ def _hindrances(found: JsonObject, terminal: Terminal) -> list[str]:
     """Why it does not go on by itself, where it is not only that people are asked."""
     if found["status"] == "ended":
         return []
-    told = [
+    texts = [
         f"held back: {found['held']}" if found.get("held") else "",
         f"stopped: {sentence(found['stopped'])} {way_on(str(found['stopped']))}" if found.get("stopped") else "",
         "parked: it took too many drivers down; «placet runs resume» gives it another chance"
         if found.get("is_parked")
         else "",
     ]
-    return [line.rstrip() for text in filter(None, told) for line in wrap(shown(text), terminal.width)]
+    return [line.rstrip() for text in filter(None, texts) for line in wrap(shown(text), terminal.width)]
 
 
 def _log_lines(line: JsonObject) -> Iterator[str]:

@@ -54,8 +54,10 @@ _VERDICT_LOOK: dict[e.Verdict, tuple[str, Style]] = {
 def marks_of(call: CallStory) -> Iterator[Mark]:
     """What happened to a call. An end that a decision's mark says already is left out."""
     for step in call.steps:
-        is_said = isinstance(step, Ended) and step.outcome in ("rejected", "answered") and bool(call.decisions)
-        if not is_said:
+        is_told_by_decision = (
+            isinstance(step, Ended) and step.outcome in ("rejected", "answered") and bool(call.decisions)
+        )
+        if not is_told_by_decision:
             yield _mark(step)
 
 
@@ -86,8 +88,8 @@ def _mark_of_asking(step: Asked) -> Mark:
         case "in_doubt":
             return Mark(step.at, "in doubt", "red", step.why)
         case "elicitation":
-            said = " ".join(str(each.get("message", "")) for each in (step.questions or {}).values())
-            return Mark(step.at, "asked for input", "yellow", said)
+            text = " ".join(str(each.get("message", "")) for each in (step.questions or {}).values())
+            return Mark(step.at, "asked for input", "yellow", text)
         case never:
             assert_never(never)
 

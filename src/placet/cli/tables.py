@@ -98,14 +98,14 @@ def _named_value(terminal: Terminal, name: str, cell: Cell, left: int) -> list[s
     return [f"{padded}{GAP}{_painted(terminal, Cell(first, cell.style))}", *behind]
 
 
-def seconds_of(moment: object) -> float | None:
+def seconds_of(written: object) -> float | None:
     """A moment of the API as seconds since the epoch."""
-    return datetime.fromisoformat(str(moment)).timestamp() if moment else None
+    return datetime.fromisoformat(str(written)).timestamp() if written else None
 
 
-def ago(moment: object, now: float | None = None) -> str:
+def ago(written: object, now: float | None = None) -> str:
     """How long something has lasted, or how long it is until then."""
-    at = seconds_of(moment)
+    at = seconds_of(written)
     if at is None:
         return ""
     distance = (time.time() if now is None else now) - at

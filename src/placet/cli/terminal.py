@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 
-from placet.cli.exit_codes import WrongUsage
+from placet.cli.exit_codes import UsageError
 from placet.facts.addresses import without_credentials
 from placet.facts.errors import ServerHistoryNotFound
 
@@ -77,11 +77,11 @@ class Terminal:
     is_piped: bool = False
     """Nobody looks: a program reads, and lines may be as long as they are."""
 
-    def say(self, text: str = "") -> None:
+    def print_line(self, text: str = "") -> None:
         print(text, file=self.out, flush=True)
 
-    def say_all(self, lines: list[str]) -> None:
-        self.say("\n".join(lines))
+    def print_lines(self, lines: list[str]) -> None:
+        self.print_line("\n".join(lines))
 
     def shorten(self, text: str, width: int) -> str:
         """The text on one line of at most this width, with a sign where something was left out."""
@@ -139,7 +139,7 @@ def complain(text: str) -> None:
 # -- somebody who types ----------------------------------------------------------------------------------------------
 
 
-def is_somebody_there() -> bool:
+def is_interactive() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -164,7 +164,7 @@ def read_all(what: str) -> str:
     try:
         return sys.stdin.read()
     except UnicodeDecodeError as error:
-        raise WrongUsage("standard input is not text in UTF-8.") from error
+        raise UsageError("standard input is not text in UTF-8.") from error
 
 
 # -- text that fits and does not deceive -----------------------------------------------------------------------------

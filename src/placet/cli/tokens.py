@@ -6,7 +6,7 @@ import argparse
 import json
 
 from placet.cli.asking import add_desk, all_pages, client_of, part
-from placet.cli.exit_codes import OK, WrongUsage
+from placet.cli.exit_codes import OK, UsageError
 from placet.cli.loading import add_json
 from placet.cli.number_options import number_above
 from placet.cli.people import ROLES, Row, add_scope, scope_text, scopes_of, show_list
@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if (options.name is None) != (options.action == "list"):
-        raise WrongUsage("«placet tokens» lists; add takes a NAME, and revoke the ID of a token.")
+        raise UsageError("«placet tokens» lists; add takes a NAME, and revoke the ID of a token.")
     with client_of(options) as client:
         if options.action == "list":
             rows = list(all_pages(client, "/v1/tokens", {"owner": options.owner}, None))
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _new(options: argparse.Namespace) -> JsonObject:
     if options.owner is None and not options.desk:
-        raise WrongUsage("straight on a store there is nobody logged in to the desk: say whose it is with --owner.")
+        raise UsageError("straight on a store there is nobody logged in to the desk: say whose it is with --owner.")
     given = {"owner": options.owner, "role": options.role, "days": options.days, "decides": scopes_of(options.decides)}
     return {"name": options.name, **{name: value for name, value in given.items() if value is not None}}
 

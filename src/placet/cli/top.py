@@ -15,7 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 from placet.cli.asking import OverHttp, add_desk, settle_place, token_of
-from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed, WrongUsage
+from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed, UsageError
 from placet.cli.loading import add_json, store_of
 from placet.cli.terminal import Terminal, clipped, has_colours, shown, this_terminal
 from placet.cli.top_view import picture
@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if not options.every > 0:
-        raise WrongUsage("between two looks there is some time: --every SECONDS, above 0.")
+        raise UsageError("between two looks there is some time: --every SECONDS, above 0.")
     settle_place(options)
     return asyncio.run(_run(options))
 
@@ -84,7 +84,7 @@ async def _look(look: Look, options: argparse.Namespace) -> None:
         if options.json:
             print(msgspec.json.encode(numbers).decode(), flush=True)
         else:
-            this_terminal().say_all(picture(this_terminal(), numbers, []))
+            this_terminal().print_lines(picture(this_terminal(), numbers, []))
         if options.once or not options.json:
             return
         await asyncio.sleep(options.every)
@@ -95,13 +95,13 @@ async def _watch(look: Look, every: float) -> int:
         showing = asyncio.create_task(_keep_showing(look, every))
         try:
             with _whole_screen():
-                return await _until_told(keys, showing)
+                return await _until_quit(keys, showing)
         finally:
             showing.cancel()
             await asyncio.wait([showing], timeout=PATIENCE)
 
 
-async def _until_told(keys: asyncio.Queue[str], showing: asyncio.Task[None]) -> int:
+async def _until_quit(keys: asyncio.Queue[str], showing: asyncio.Task[None]) -> int:
     while True:
         pressed = asyncio.create_task(keys.get())
         await asyncio.wait([pressed, showing], return_when=asyncio.FIRST_COMPLETED)
@@ -169,14 +169,14 @@ async def _keys() -> AsyncIterator[asyncio.Queue[str]]:
 
     file = sys.stdin.fileno()
     before = termios.tcgetattr(file) if sys.stdin.isatty() else None
-    heard: asyncio.Queue[str] = asyncio.Queue()
+    pressed: asyncio.Queue[str] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, heard.put_nowait, CTRL_C)
+    loop.add_signal_handler(signal.SIGINT, pressed.put_nowait, CTRL_C)
     if before is not None:
         tty.setcbreak(file)
-        loop.add_reader(file, lambda: heard.put_nowait(os.read(file, 1).decode("latin-1")))
+        loop.add_reader(file, lambda: pressed.put_nowait(os.read(file, 1).decode("latin-1")))
     try:
-        yield heard
+        yield pressed
     finally:
         loop.remove_signal_handler(signal.SIGINT)
         if before is not None:

@@ -6,7 +6,7 @@ import argparse
 import json
 
 from placet.cli.asking import add_desk, all_pages, client_of, part
-from placet.cli.exit_codes import OK, WrongUsage
+from placet.cli.exit_codes import OK, UsageError
 from placet.cli.loading import add_json
 from placet.cli.people import ROLES, Row, add_scope, scope_text, scopes_of, show_list, warn
 from placet.cli.tables import Cell, ago
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if (options.name is None) != (options.action in ("list", "links")):
-        raise WrongUsage("«placet users» and «placet users links» list; every other action is about a NAME, or an ID.")
+        raise UsageError("«placet users» and «placet users links» list; every other action is about a NAME, or an ID.")
     with client_of(options, begins=options.action == "add") as client:
         match options.action:
             case "list":
@@ -50,9 +50,9 @@ def run(options: argparse.Namespace) -> int:
             case "add":
                 body: JsonObject = {"name": options.name, "role": options.role or "reviewer"}
                 scopes = scopes_of(options.decides)
-                return _tell_link(options, client.ask("POST", "/v1/users", None, body | _given(decides=scopes)))
+                return _print_link(options, client.ask("POST", "/v1/users", None, body | _given(decides=scopes)))
             case "invite":
-                return _tell_link(options, client.ask("POST", f"/v1/users/{part(options.name)}/invitation", None, {}))
+                return _print_link(options, client.ask("POST", f"/v1/users/{part(options.name)}/invitation", None, {}))
             case "links":
                 links = client.ask("GET", "/v1/invitations")["data"]
                 return show_list(options, links, ["link", "for", "role", "made by", "made"], _link, "No links.")
@@ -63,14 +63,14 @@ def run(options: argparse.Namespace) -> int:
                 active = True if options.on else False if options.off else None
                 change = _given(role=options.role, decides=scopes_of(options.decides), is_active=active)
                 found = client.ask("PATCH", f"/v1/users/{part(options.name)}", None, change)
-                print(json.dumps(found) if options.json else f"{found['name']} is {_spoken(found['role'])}.")
+                print(json.dumps(found) if options.json else f"{found['name']} is {_role_text(found['role'])}.")
             case _:
                 client.ask("DELETE", f"/v1/users/{part(options.name)}")
                 print(json.dumps({"name": options.name}) if options.json else f"{options.name} is removed.")
     return OK
 
 
-def _spoken(role: object) -> str:
+def _role_text(role: object) -> str:
     return f"an {role}" if role == "admin" else f"a {role}"
 
 
@@ -78,7 +78,7 @@ def _given(**values: object) -> JsonObject:
     return json.loads(json.dumps({name: value for name, value in values.items() if value is not None}))  # type: ignore[no-any-return]
 
 
-def _tell_link(options: argparse.Namespace, found: JsonObject) -> int:
+def _print_link(options: argparse.Namespace, found: JsonObject) -> int:
     warn(found)
     if not options.desk:  # a store does not know under which address a desk is reached
         _, path, key = str(found["link"]).partition("/invitation")
@@ -88,7 +88,7 @@ def _tell_link(options: argparse.Namespace, found: JsonObject) -> int:
         return OK
     user = found["user"]
     assert isinstance(user, dict)
-    print(f"{user['name']} is {_spoken(user['role'])}. This link works once, and sets their password:")
+    print(f"{user['name']} is {_role_text(user['role'])}. This link works once, and sets their password:")
     print(f"\n  {found['link']}\n")
     if not options.desk:
         print("It stands behind the address of the desk.")

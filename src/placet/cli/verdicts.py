@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from placet import RunState, ToolApprovalItem
-from placet.cli.exit_codes import WrongUsage
+from placet.cli.exit_codes import UsageError
 from placet.facts.codec import JsonObject
 
 
@@ -85,25 +85,25 @@ class Spec:
 
 
 def parse_specs(texts: Sequence[str]) -> dict[int, Spec]:
-    """The decisions of all `--decide` options by the call's number, or WrongUsage."""
+    """The decisions of all `--decide` options by the call's number, or UsageError."""
     found: dict[int, Spec] = {}
     for text in (part for each in texts for part in _SEPARATOR.split(each)):
         match = _SPEC.fullmatch(text)
         if match is None:
-            raise WrongUsage(f"«{text}» is no decision: write {WRITTEN}.")
+            raise UsageError(f"«{text}» is no decision: write {WRITTEN}.")
         spec = Spec(int(match["number"]), match["verb"], match["rest"])
         _require_sense(spec)
         if spec.number in found:
-            raise WrongUsage(f"Call {spec.number} is decided twice.")
+            raise UsageError(f"Call {spec.number} is decided twice.")
         found[spec.number] = spec
     return found
 
 
 def _require_sense(spec: Spec) -> None:
-    """WrongUsage for a verb that does not exist, or that lacks what it needs or has what it cannot use."""
+    """UsageError for a verb that does not exist, or that lacks what it needs or has what it cannot use."""
     needs_rest = {"approve": False, "reject": None, "edit": True, "respond": True}
     if spec.verb not in needs_rest or needs_rest[spec.verb] not in (None, spec.rest is not None):
-        raise WrongUsage(f"«{spec.number}={spec.verb}» cannot be understood: write {WRITTEN}.")
+        raise UsageError(f"«{spec.number}={spec.verb}» cannot be understood: write {WRITTEN}.")
 
 
 def parse_changes(text: str, arguments: Mapping[str, object]) -> JsonObject:
@@ -113,10 +113,10 @@ def parse_changes(text: str, arguments: Mapping[str, object]) -> JsonObject:
     try:
         parts = shlex.split(text)
     except ValueError as error:
-        raise WrongUsage(f"«{text}» cannot be taken apart: {error}.") from error
+        raise UsageError(f"«{text}» cannot be taken apart: {error}.") from error
     pairs = [part.partition("=") for part in parts]
     if not pairs or not all(equals for _, equals, _ in pairs):
-        raise WrongUsage(f"«{text}» changes nothing: write NAME=VALUE, or a JSON object.")
+        raise UsageError(f"«{text}» changes nothing: write NAME=VALUE, or a JSON object.")
     return {name: typed_value(value, arguments.get(name)) for name, _, value in pairs}
 
 
@@ -124,7 +124,7 @@ def _parse_object(text: str) -> JsonObject:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise WrongUsage(f"«{text}» is not JSON: {error}.") from error
+        raise UsageError(f"«{text}» is not JSON: {error}.") from error
     assert isinstance(found, dict), "JSON that begins with { is an object"
     return found
 

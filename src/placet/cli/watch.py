@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
             client.ask("GET", f"/v1/runs/{part(options.run)}")
         events = client.listen("/v1/events", {"run_id": options.run, "after": options.after})
         for number, event in enumerate(events, 1):
-            terminal.say(json.dumps(event) if options.json else line_of(event, terminal))
+            terminal.print_line(json.dumps(event) if options.json else line_of(event, terminal))
             if number == options.count:
                 break
     return OK

@@ -10,8 +10,8 @@ import sys
 from contextlib import AsyncExitStack
 from typing import Any
 
-from placet.cli.exit_codes import OK, WrongUsage
-from placet.cli.loading import add_store, agents_of, object_of, say_if_pooled
+from placet.cli.exit_codes import OK, UsageError
+from placet.cli.loading import add_store, agents_of, object_of, warn_if_pooled
 from placet.declare.run_config import RunConfig
 from placet.service.driving import MAX_TAKEOVERS
 from placet.stores.opening import open_store
@@ -69,9 +69,9 @@ class _NamedEvents(logging.Formatter):
 
 def run(options: argparse.Namespace) -> int:
     if options.concurrency < 1:
-        raise WrongUsage("a worker drives at least one run at once.")
+        raise UsageError("a worker drives at least one run at once.")
     if not options.lease > 0 or options.grace < 0 or options.max_takeovers < 1:
-        raise WrongUsage("a lease lasts some time, a grace is not negative, and one take-over at least is allowed.")
+        raise UsageError("a lease lasts some time, a grace is not negative, and one take-over at least is allowed.")
     return asyncio.run(_run(options))
 
 
@@ -87,7 +87,7 @@ async def _run(options: argparse.Namespace) -> int:
     agents = agents_of(options.agents)
     store = open_store(str(options.store), lease_ttl=options.lease, listen=not options.polling)
     if isinstance(store, SQLiteStore):
-        raise WrongUsage("workers share a PostgreSQL (--store postgresql://…); on SQLite, «placet serve» drives runs.")
+        raise UsageError("workers share a PostgreSQL (--store postgresql://…); on SQLite, «placet serve» drives runs.")
     from placet.fleet.figures import fleet_numbers
     from placet.fleet.metrics import metrics_server
     from placet.fleet.schema import migrate
@@ -109,9 +109,9 @@ async def _run(options: argparse.Namespace) -> int:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(store)
         await migrate(store)  # what is wrong with the database is said here, and not in a log
-        say_if_pooled(store)
+        warn_if_pooled(store)
         worker.stop_by_signals()
-        stack.push_async_callback(_say_goodbye)
+        stack.push_async_callback(_print_stopped)
         if options.metrics_port is not None:
             numbers = functools.partial(fleet_numbers, store)
             await stack.enter_async_context(metrics_server(options.metrics_host, options.metrics_port, numbers))
@@ -126,7 +126,7 @@ async def _announce(is_ready: asyncio.Event, names: list[str]) -> None:
     print(f"placet worker: ready for runs of {', '.join(names)}.", file=sys.stderr, flush=True)
 
 
-async def _say_goodbye() -> None:
+async def _print_stopped() -> None:
     print("placet worker: stopped.", file=sys.stderr, flush=True)
 
 
@@ -135,7 +135,7 @@ def _run_config(place: str | None) -> RunConfig | None:
         return None
     found = object_of(place)
     if not isinstance(found, RunConfig):
-        raise WrongUsage(f"{place} is a {type(found).__name__}, not a RunConfig.")
+        raise UsageError(f"{place} is a {type(found).__name__}, not a RunConfig.")
     return found
 
 
@@ -144,5 +144,5 @@ def _function(place: str | None) -> Any:  # Any: a function of the user's
         return None
     found = object_of(place)
     if not callable(found):
-        raise WrongUsage(f"{place} is not a function.")
+        raise UsageError(f"{place} is not a function.")
     return found

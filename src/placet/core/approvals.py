@@ -1,8 +1,8 @@
 """The ledger: who decided what about which call, queryable at any moment from any thread.
 
-Rule of this file: whoever reads more than one thing, and whoever changes anything, holds the lock; a reader sees a
+Rule of this file: code that reads more than one thing, or changes anything, holds the lock; a reader sees a
 change whole or not at all. Decisions that are in the log and decisions that are only staged (made on a state, not yet
-appended) stand side by side, and the last word counts.
+appended) stand side by side, and the last decision counts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Asking(Entry, frozen=True, kw_only=True):
-    """A call whose body asks for input: the decision is about the questions, and not about the call."""
+    """A call whose tool function asks for input: the decision is about the questions, and not about the call."""
 
     questions: dict[str, JsonObject]
     ran_under: DecisionMade | None = None
@@ -102,8 +102,8 @@ def covers(
 
 
 def is_made_with(grant: GrantMade, decision: DecisionMade, entry: Entry) -> bool:
-    """Whether a grant and a decision are one word of one person. Older logs do not name the call: there the tool, the
-    person and the moment tell."""
+    """Whether a grant and a decision are one decision of one person. Older logs do not name the call: there the tool,
+    the person and the moment tell."""
     if grant.call not in (None, decision.call):
         return False
     return (grant.by, grant.at, grant.agent, grant.tool) == (decision.by, decision.at, entry.agent, entry.tool)
@@ -117,7 +117,7 @@ def rank(grant: GrantMade) -> tuple[float, bool]:
     return (math.inf if is_no else -math.inf), is_no  # without a time: a no beats every yes, a yes beats no no
 
 
-def moment_after(grants: Iterable[GrantMade], agent: str, tool: str, now: float) -> float:
+def time_after(grants: Iterable[GrantMade], agent: str, tool: str, now: float) -> float:
     """The time of a standing decision that is made now: later than those that stand, whatever the clock says, since
     who makes it has them before them."""
     latest = max((grant.at for grant in grants if (grant.agent, grant.tool) == (agent, tool)), default=-math.inf)
@@ -154,7 +154,7 @@ class Ledger:
         """Grants that were taken back: a copy of a state that still holds one does not bring it back."""
         self._uses: Mapping[str, int] = _NO_USES
         self._past: dict[tuple[str, int], DecisionMade] = {}
-        """Answers to earlier questions about calls that were asked about anew."""
+        """Answers to earlier questions about calls that were asked about again."""
         self._tool_names: Mapping[str, str] = _NO_NAMES
         """What the model calls a tool, by the tool's identity, where that is not the last part of it. Like the uses, it
         is small: a new one takes its place when it changes, so copies can share it."""
@@ -302,17 +302,17 @@ class Ledger:
         with self._lock:
             self._listeners = tuple(each for each in self._listeners if each != listener)
 
-    def stage_again(self, words: Sequence[DecisionMade | GrantMade]) -> None:
+    def stage_again(self, facts: Sequence[DecisionMade | GrantMade]) -> None:
         """Stage what was said and did not get into the log, as far as it still is about what waits."""
         known = {grant.id for grant in self._grants} | self._revoked
         decisions = [
-            word
-            for word in words
-            if isinstance(word, DecisionMade)
-            and word.call in self._open
-            and self._entries[word.call].request == word.request
+            fact
+            for fact in facts
+            if isinstance(fact, DecisionMade)
+            and fact.call in self._open
+            and self._entries[fact.call].request == fact.request
         ]
-        self.stage(decisions, [word for word in words if isinstance(word, GrantMade) and word.id not in known])
+        self.stage(decisions, [fact for fact in facts if isinstance(fact, GrantMade) and fact.id not in known])
 
     def _unstage(self, call: str) -> None:
         """What was said about a call and is not in the log counts no more, nor does the grant that was made with it."""
@@ -365,7 +365,7 @@ class Ledger:
         with self._lock:
             return [entry for entry in self._entries.values() if entry.agent == ANY_AGENT]
 
-    def word_by_hand(self, key: str) -> tuple[Entry, DecisionMade] | None:
+    def decision_by_hand(self, key: str) -> tuple[Entry, DecisionMade] | None:
         """What was said by hand about the call with this key."""
         with self._lock:
             entry, decision = self._entries.get(key), self._staged.get(key)
@@ -403,7 +403,7 @@ class Ledger:
         with self._lock:
             verdicts = {self._verdict(entry) for entry in self._named(tool_name, call)}
             if not verdicts:
-                return self._standing_verdict(tool_name, None)
+                return self._grant_verdict(tool_name, None)
         if False in verdicts:
             return False
         return True if verdicts == {True} else None
@@ -445,7 +445,7 @@ class Ledger:
         return self._tool_names.get(grant.tool) or name_of(grant.tool)
 
     def _decision(self, entry: Entry) -> DecisionMade | None:
-        """What was decided about the call: an answer to what its body asks says nothing of that."""
+        """What was decided about the call: an answer to what its tool function asks says nothing of that."""
         if isinstance(entry, Asking):
             return entry.ran_under
         return self._staged.get(entry.call) or entry.decision
@@ -460,9 +460,9 @@ class Ledger:
         decision = self._decision(entry)
         if decision is not None:
             return decision.verdict != "reject"
-        return self._standing_verdict(entry.name, entry)
+        return self._grant_verdict(entry.name, entry)
 
-    def _standing_verdict(self, tool_name: str, entry: Entry | None) -> bool | None:
+    def _grant_verdict(self, tool_name: str, entry: Entry | None) -> bool | None:
         """What the grants say of a tool when the arguments are unknown: only grants without conditions count."""
         latest = {
             (grant.agent, grant.path): grant.verdict == "approve"

@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from placet.core.holding import Hold, hold_on
+from placet.core.holds import Hold, hold_on
 from placet.core.state import Call
-from placet.core.table import Status
+from placet.core.transitions import Status
 from placet.facts.events import GrantMade
 
 CHANGED = "what was approved is not what would run now: the tool or its arguments changed in between"
@@ -36,9 +36,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     now: float
     has_lease: bool
-    """Whether whoever drives the run still has the right to."""
+    """Whether the driver of the run still has the right to."""
     is_cancelled: bool
-    """Whether somebody asked for the end of the run."""
+    """Whether a person asked for the end of the run."""
     holds: Sequence[Hold] = ()
     goes_on: bool = False
     """It is the call of a nested run that was begun before: what it does next is looked at call by call, in there."""
@@ -48,7 +48,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     means_the_same: bool = True
     """Whether validation, by the code as it is now, leaves alone what was decided about."""
     not_theirs: str | None = None
-    """Why whoever decided could not decide about this call: where four eyes are demanded."""
+    """Why the person who decided could not decide about this call: where four eyes are demanded."""
     valid_for: float | None = None
     """For how long an approval can be used, in seconds."""
     grant: GrantMade | None = None
@@ -60,14 +60,14 @@ class Passed(msgspec.Struct, frozen=True):
 
 
 class LeaseLost(msgspec.Struct, frozen=True):
-    """Somebody else may drive the run by now: nothing may be begun here."""
+    """Another process may drive the run by now: nothing may be begun here."""
 
 
 class SetAside(msgspec.Struct, frozen=True):
     """Not now: the call keeps its approval, and this drive leaves it alone."""
 
 
-class Refused(msgspec.Struct, frozen=True):
+class ClaimRefused(msgspec.Struct, frozen=True):
     """The call does not take place, and the model reads why. One that may have happened is put before a person."""
 
     why: str
@@ -85,7 +85,7 @@ class TakenBack(msgspec.Struct, frozen=True):
     why: str
 
 
-Verdict: TypeAlias = Passed | LeaseLost | SetAside | Refused | AskedAnew | TakenBack
+Verdict: TypeAlias = Passed | LeaseLost | SetAside | ClaimRefused | AskedAnew | TakenBack
 
 
 def judge_claim(claim: Claim) -> Verdict:
@@ -107,7 +107,7 @@ def _hold(claim: Claim) -> Verdict | None:
 
 
 def _enabled(claim: Claim) -> Verdict | None:
-    return None if claim.is_enabled or claim.goes_on else Refused(SWITCHED_OFF)
+    return None if claim.is_enabled or claim.goes_on else ClaimRefused(SWITCHED_OFF)
 
 
 def _digest(claim: Claim) -> Verdict | None:
@@ -147,4 +147,4 @@ def _use_by(claim: Claim) -> Verdict | None:
 CHECKS: tuple[Callable[[Claim], Verdict | None], ...] = (_lease, _hold, _separation, _enabled, _use_by, _digest, _grant)
 """In this order: what nobody may do, what waits, what is off, and only then what a person would be asked about."""
 CHECKS_WITHOUT_DECISION = (_lease, _hold, _enabled)
-"""Of these, the ones that have something to say about a call that nobody was asked about: most calls."""
+"""Of these, the ones that have something to say about a call that no person was asked about: most calls."""

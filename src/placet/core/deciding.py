@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from placet.core.approvals import Entry, Ledger, is_made_with
 from placet.core.state import Call, RunFold
-from placet.core.table import CONCLUDABLE, RUNNABLE, Status
+from placet.core.transitions import CONCLUDABLE, RUNNABLE, Status
 from placet.facts.codec import canonical, parse_arguments
 from placet.facts.errors import NotPending, RunFinished, StaleApproval
 from placet.facts.events import (
@@ -90,13 +90,13 @@ def facts_to_append(run: RunFold, decisions: Iterable[DecisionMade | GrantMade])
 def is_new(ledger: Ledger, decision: DecisionMade, *, has_ended: bool) -> bool:
     """Whether the log does not hold this decision yet. One that it cannot take any more is an error that says why."""
     entry = ledger.entry(decision.call)
-    standing = ledger.past_decision(decision.call, decision.request) or (entry.decision if entry is not None else None)
-    if standing is not None:
-        if same_decision(standing, decision):
+    earlier = ledger.past_decision(decision.call, decision.request) or (entry.decision if entry is not None else None)
+    if earlier is not None:
+        if same_decision(earlier, decision):
             return False
         if has_ended:
-            raise RunFinished(f"The run has ended. {contradiction(standing, decision)}")
-        raise StaleApproval(contradiction(standing, decision))
+            raise RunFinished(f"The run has ended. {contradiction(earlier, decision)}")
+        raise StaleApproval(contradiction(earlier, decision))
     if has_ended:
         raise _finished()
     if entry is None or not ledger.is_open(decision.call):
@@ -111,9 +111,10 @@ def is_new(ledger: Ledger, decision: DecisionMade, *, has_ended: bool) -> bool:
 
 
 def refuse_if_late(entry: Entry, at: float) -> None:
-    """StaleApproval for a word about a question that had ended by then, whether or not somebody has noted its end."""
+    """StaleApproval for a decision about a question that had ended by then, whether or not somebody has noted its
+    end."""
     if entry.decide_by is not None and at >= entry.decide_by:
-        raise StaleApproval(f"Call {entry.call} was to be decided by {moment_of(entry.decide_by)}: it is too late.")
+        raise StaleApproval(f"Call {entry.call} was to be decided by {time_text(entry.decide_by)}: it is too late.")
 
 
 def _finished() -> RunFinished:
@@ -135,36 +136,36 @@ def _substance(decision: DecisionMade) -> tuple[object, ...]:
     )
 
 
-def words_to_take(mine: Ledger, theirs: Ledger) -> tuple[list[DecisionMade], list[GrantMade]]:
-    """What the other ledger's staged words add to this one's. StaleApproval where two people contradict each other.
+def decisions_to_take(mine: Ledger, theirs: Ledger) -> tuple[list[DecisionMade], list[GrantMade]]:
+    """What the other ledger's staged decisions add to this one's. StaleApproval where two people contradict each other.
 
     A grant goes with the decision that it was made with: it does not come along if that one was taken back here.
     """
-    staged = {word.call: word for word in mine.staged() if isinstance(word, DecisionMade)}
-    grants = [word for word in theirs.staged() if isinstance(word, GrantMade) and not mine.has_had(word.id)]
+    staged = {other.call: other for other in mine.staged() if isinstance(other, DecisionMade)}
+    grants = [other for other in theirs.staged() if isinstance(other, GrantMade) and not mine.has_had(other.id)]
     decisions: list[DecisionMade] = []
-    for word in theirs.staged():
-        if isinstance(word, GrantMade):
+    for other in theirs.staged():
+        if isinstance(other, GrantMade):
             continue
-        before, entry = staged.get(word.call), theirs.entry(word.call)
+        before, entry = staged.get(other.call), theirs.entry(other.call)
         if before is None:
-            decisions += [word] if _is_unsaid(mine, word) else []
-        elif not _is_of_one_person(before, word):
-            if not same_decision(before, word):
-                raise StaleApproval(contradiction(before, word))
-        elif _is_last_word(before, word):
-            decisions.append(word)
+            decisions += [other] if _is_new_decision(mine, other) else []
+        elif not _is_of_one_person(before, other):
+            if not same_decision(before, other):
+                raise StaleApproval(contradiction(before, other))
+        elif _is_later_decision(before, other):
+            decisions.append(other)
         elif entry is not None:
-            grants = [grant for grant in grants if not is_made_with(grant, word, entry)]
+            grants = [grant for grant in grants if not is_made_with(grant, other, entry)]
     return decisions, grants
 
 
-def _is_unsaid(ledger: Ledger, word: DecisionMade) -> bool:
+def _is_new_decision(ledger: Ledger, other: DecisionMade) -> bool:
     """Whether the log holds no decision about the call. Another one than this is StaleApproval."""
-    entry = ledger.entry(word.call)
+    entry = ledger.entry(other.call)
     logged = entry.decision if entry is not None else None
-    if logged is not None and not same_decision(logged, word):
-        raise StaleApproval(contradiction(logged, word))
+    if logged is not None and not same_decision(logged, other):
+        raise StaleApproval(contradiction(logged, other))
     return logged is None
 
 
@@ -172,30 +173,30 @@ def _is_of_one_person(one: DecisionMade, other: DecisionMade) -> bool:
     return one.by is not None and one.by == other.by  # who gives no name may be anybody
 
 
-def _is_last_word(before: DecisionMade, word: DecisionMade) -> bool:
-    """Whether the second of two words of one person counts: the newer one, and where the times do not tell, the no.
+def _is_later_decision(before: DecisionMade, other: DecisionMade) -> bool:
+    """Whether the second of two decisions of one person counts: the newer one, and where the times do not tell, the no.
     The answer is the same whichever of them is here first."""
-    if before.at != word.at and before.at > 0 and word.at > 0:
-        return word.at > before.at
-    if "reject" in (before.verdict, word.verdict):
+    if before.at != other.at and before.at > 0 and other.at > 0:
+        return other.at > before.at
+    if "reject" in (before.verdict, other.verdict):
         return before.verdict != "reject"
-    if not same_decision(before, word):
-        raise StaleApproval(contradiction(before, word))
+    if not same_decision(before, other):
+        raise StaleApproval(contradiction(before, other))
     return False
 
 
-def contradiction(standing: DecisionMade, late: DecisionMade) -> str:
+def contradiction(earlier: DecisionMade, late: DecisionMade) -> str:
     return (
-        f"Call {standing.call} is decided: {spoken(standing)}. "
-        f"The later word, {spoken(late)}, contradicts that and was not applied."
+        f"Call {earlier.call} is decided: {decision_text(earlier)}. "
+        f"The later word, {decision_text(late)}, contradicts that and was not applied."
     )
 
 
-def spoken(decision: DecisionMade) -> str:
-    return f"'{decision.verdict}' by {decision.by or 'somebody unnamed'} at {moment_of(decision.at)}"
+def decision_text(decision: DecisionMade) -> str:
+    return f"'{decision.verdict}' by {decision.by or 'somebody unnamed'} at {time_text(decision.at)}"
 
 
-def moment_of(at: float) -> str:
+def time_text(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -203,8 +204,9 @@ def facts_to_revoke(
     run: RunFold, local: str, number: int, by: str | None, at: float, reason: str | None
 ) -> list[AnyFact]:
     """Take the approval of a call back, and all that it did: the grant that was made with it, and the calls that this
-    grant let through and that have not begun. They are asked about anew: under a new number, so that no copy of the old
-    approval counts. Only until the call is claimed; what cannot be taken back any more is an error that says why."""
+    grant let through and that have not begun. They are asked about again: under a new number, so that no copy of the
+    old approval counts. Only until the call is claimed; what cannot be taken back any more is an error that says
+    why."""
     entry = run.ledger.entry(local)
     if entry is None:
         raise not_pending(f"Call {local}", run.ledger.open_entries())
@@ -264,10 +266,10 @@ def asked_anew(owner: RunFold, call: Call, why: str, revoked: DecisionRevoked) -
 
 
 def _cannot_revoke(run: RunFold, call: Call | None, decision: DecisionMade) -> StaleApproval | RunFinished:
-    word = f"The decision about call {decision.call}, {spoken(decision)}, cannot be revoked"
+    sentence = f"The decision about call {decision.call}, {decision_text(decision)}, cannot be revoked"
     if run.has_ended:
-        return RunFinished(f"The run has ended. {word} any more.")
+        return RunFinished(f"The run has ended. {sentence} any more.")
     if call is not None and call.status in CONCLUDABLE:
-        return StaleApproval(f"{word}: only an approval can, until its call begins.")
+        return StaleApproval(f"{sentence}: only an approval can, until its call begins.")
     began = "the call is at work" if call is not None and call.status is Status.STARTED else "the call is over"
-    return StaleApproval(f"{word} any more: {began}.")
+    return StaleApproval(f"{sentence} any more: {began}.")

@@ -34,7 +34,7 @@ def outgoing(run: RunFold) -> Outgoing:
     """The whole history where we keep it; where the server does, what it has not acknowledged."""
     match run.delivery:
         case "own":
-            return Outgoing(_standing_alone(run.history, run.own_from) if run.own_from else run.history.copy())
+            return Outgoing(_own_history(run.history, run.own_from) if run.own_from else run.history.copy())
         case "conversation":
             return Outgoing(run.outbox.copy(), conversation_id=run.server_id)
         case "chained" | "auto":
@@ -48,7 +48,7 @@ def outgoing(run: RunFold) -> Outgoing:
             return Outgoing(run.outbox.copy(), previous_response_id=run.last_response_id)
 
 
-def _standing_alone(history: list[JsonObject], mark: int) -> list[JsonObject]:
+def _own_history(history: list[JsonObject], mark: int) -> list[JsonObject]:
     """The history without what leads to a server that has forgotten it: ids before the mark, and thoughts that only
     the server could read."""
     return [*(_without_id(item) for item in history[:mark] if not _is_only_a_name(item)), *history[mark:]]
@@ -65,7 +65,7 @@ def _without_id(item: JsonObject) -> JsonObject:
 
 
 def choose_own_history(run: RunFold, by: str | None, at: float) -> list[OwnHistoryChosen]:
-    """What is to be written down so that the run goes on with its own history; nothing where it does already."""
+    """What is to be written down so that the run continues with its own history; nothing where it does already."""
     if run.delivery == "own" or run.has_ended:
         return []
     for field, kind, name in _ANSWERS.values():

@@ -1,7 +1,7 @@
-"""Input that a call's body asks for in the middle: the questions, and what counts as an answer to them.
+"""Input that a call's tool function asks for in the middle: the questions, and what counts as an answer to them.
 
-A body that needs a person's input gives its place up: the questions, and whatever the body wants back with the answers,
-become a fact, and nothing of the call stays in memory. The answers travel with the next attempt.
+A tool function that needs a person's input ends for now: the questions, and whatever the tool function wants back with
+the answers, become a fact, and nothing of the call stays in memory. The answers travel with the next attempt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ ACTIONS = ("accept", "decline", "cancel")
 
 
 def answers_of(questions: Questions, decision: DecisionMade) -> Answers:
-    """What the body is told: a rejection declines, an approval agrees and says nothing more, an answer says it."""
+    """What the tool function reads: a rejection declines, an approval agrees and says nothing more, an answer says
+    it."""
     match decision.verdict:
         case "reject":
             return {key: {"action": "decline"} for key in questions}
@@ -64,7 +65,7 @@ def check_agreement(questions: Questions) -> None:
 
 
 def checked_answers(questions: Questions, output: Json) -> Answers:
-    """What somebody answered, by key, or UserError saying what does not fit.
+    """What a person answered, by key, or UserError saying what does not fit.
 
     One question is answered by the values themselves, several by a mapping of their keys to the values of each. In the
     place of values may stand the whole answer, `{"action": "cancel"}` or `{"action": "accept", "content": {…}}`. A text

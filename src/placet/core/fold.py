@@ -15,12 +15,12 @@ from placet.core.approvals import Asking, Entry
 from placet.core.elicitation import answers_of
 from placet.core.plan import APPROVAL_RESPONSE, label_field, plan_calls
 from placet.core.state import Call, RunFold
-from placet.core.table import Move, Status, after
+from placet.core.transitions import Move, Status, after
 from placet.facts import events as e
 from placet.facts.codec import JsonObject, canonical
 from placet.facts.errors import IllegalTransition
 from placet.facts.ids import path_of
-from placet.facts.native_items import Ended, native_of, remark_on
+from placet.facts.native_items import EndedCall, native_of, note_on
 
 
 def fold(facts: Iterable[e.AnyFact], into: RunFold | None = None) -> RunFold:
@@ -508,17 +508,17 @@ def _close_turn(run: RunFold) -> None:
         run.history.append(item)
         run.outbox.append(item if call.label in ("", call.sent_label) else output_item(call, call.label))
     for call in run.calls.values():  # behind the outputs, which belong together
-        remark = remark_on(_ended(call, call.sent_label))
-        if remark is not None:
-            run.history.append(remark)
-            run.outbox.append(remark)
+        note_item = note_on(_ended(call, call.sent_label))
+        if note_item is not None:
+            run.history.append(note_item)
+            run.outbox.append(note_item)
     if run.waiting_input:
         _add_input(run, run.waiting_input)
         run.waiting_input = []
 
 
-def _ended(call: Call, label: str) -> Ended:
-    return Ended(call.item, label, call.outcome in ("finished", "answered"), call.output)
+def _ended(call: Call, label: str) -> EndedCall:
+    return EndedCall(call.item, label, call.outcome in ("finished", "answered"), call.output)
 
 
 def output_item(call: Call, label: str) -> JsonObject:

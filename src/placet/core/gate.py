@@ -10,13 +10,13 @@ import msgspec
 
 from placet.core.approvals import Ledger, covers, rank
 from placet.core.state import Call, RunFold
-from placet.core.table import Status
+from placet.core.transitions import Status
 from placet.facts.codec import JsonObject, canonical
 from placet.facts.events import GrantMade
 
 
 class Free(msgspec.Struct, frozen=True):
-    """The rule said, in so many words, that no approval is needed."""
+    """The rule said, explicitly, that no approval is needed."""
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Unfit(msgspec.Struct, frozen=True):
-    """The arguments do not fit the tool: there is nothing to judge, and the model is told so."""
+    """The arguments do not fit the tool: there is nothing to judge, and the model reads so."""
 
 
 Verdict: TypeAlias = Free | Ask | Unfit | str
@@ -34,7 +34,7 @@ Verdict: TypeAlias = Free | Ask | Unfit | str
 
 
 def judge_answer(answer: object) -> Free | Ask:
-    """What a rule's answer means. `False` and nothing else means that nobody needs to be asked."""
+    """What a rule's answer means. `False` and nothing else means that no person needs to be asked."""
     if answer is False:
         return Free()
     if answer is True:

@@ -28,7 +28,7 @@ from placet.facts.events import (
 from placet.facts.ids import request_id
 
 RequestStatus: TypeAlias = Literal["pending", "approved", "rejected", "edited", "answered", "closed"]
-"""`closed`: the question ended without an answer: expired, superseded, cancelled, or asked anew in another form."""
+"""`closed`: the question ended without an answer: expired, superseded, cancelled, or asked again in another form."""
 
 RequestKind: TypeAlias = Literal["approval", "in_doubt", "elicitation"]
 """May this call run? Did it happen? What does it want to know?"""
@@ -37,7 +37,7 @@ Asked: TypeAlias = CallHeld | CallInDoubt | InputAsked
 """The facts that put a question to a person."""
 
 RunStatus: TypeAlias = Literal["running", "waiting", "stopped", "ended"]
-"""`waiting`: for people. `stopped`: an error did, and it goes on when somebody resumes it (or decides in it)."""
+"""`waiting`: for people. `stopped`: an error did, and it goes on when a person resumes it (or decides in it)."""
 
 _STATUS_OF: dict[str, RequestStatus] = {
     "approve": "approved",
@@ -72,9 +72,9 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     questions: dict[str, JsonObject] | None = None
     """Of an elicitation: what the running call wants to know, by key. `respond` answers."""
     escalated_at: float | None = None
-    """When nobody had answered in time, and the question went to others: it waits on, without a deadline."""
+    """When there was no answer in time, and the question went to others: it waits on, without a deadline."""
     grant: str | None = None
-    """The standing decision that decided, where nobody looked at this very call: `decided_by` made that one."""
+    """The standing decision that decided, where no person looked at this call: `decided_by` made that one."""
     proposed: str | None = None
     """What the model wrote, where validation filled in or changed something: `arguments` are what would run."""
 
@@ -117,7 +117,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     takeovers: int = 0
     """How often the run was taken over from a driver that had died."""
     is_parked: bool = False
-    """Taken over too often: nobody drives it until an operator says so."""
+    """Taken over too often: no process drives it until an operator says so."""
     wake_at: float | None = None
     """When the first of its questions ends by itself."""
     erased_at: float | None = None
@@ -155,14 +155,14 @@ class Reopened(msgspec.Struct, frozen=True):
     call: str
 
 
-class Escalated(msgspec.Struct, frozen=True):
+class EscalatedRequest(msgspec.Struct, frozen=True):
     """The open question about a call has no deadline any more: others are asked."""
 
     call: str
     at: float
 
 
-RequestChange: TypeAlias = Opened | Closed | Reopened | Escalated
+RequestChange: TypeAlias = Opened | Closed | Reopened | EscalatedRequest
 
 
 def request_changes(run_id: str, lines: Sequence[Line | Record], run: RunFold) -> list[RequestChange]:
@@ -174,15 +174,15 @@ def request_changes(run_id: str, lines: Sequence[Line | Record], run: RunFold) -
     for at, fact in facts:
         if isinstance(fact, DecisionRevoked):
             revoked[fact.call] = fact
-        elif isinstance(fact, Asked) and (word := revoked.pop(fact.call, None)) is not None:
-            found.append(Closed(fact.call, "closed", word.by, word.at, word.reason))
+        elif isinstance(fact, Asked) and (revocation := revoked.pop(fact.call, None)) is not None:
+            found.append(Closed(fact.call, "closed", revocation.by, revocation.at, revocation.reason))
         found += _changes(run_id, at, fact, numbers, run)
     return found
 
 
 def rebuilt(run_id: str, records: Iterable[Record], run: RunFold) -> dict[str, RequestRecord]:
     """The questions that these records of a run's log ask, by id, as they stand after the last. `run` is the fold
-    before them, and goes on with them."""
+    before them, and continues with them."""
     rows: dict[str, RequestRecord] = {}
     for record in records:
         fold(record.facts, into=run)
@@ -210,7 +210,7 @@ def _note(rows: dict[str, RequestRecord], change: RequestChange) -> None:
             last = max((row for row in rows.values() if row.call == call), key=lambda row: row.number, default=None)
             if last is not None:
                 rows[last.id] = _ended(last, Closed(call, "pending"))
-        case Escalated():
+        case EscalatedRequest():
             for row in _pending(rows, change.call):
                 rows[row.id] = msgspec.structs.replace(row, escalated_at=change.at, expires_at=None)
         case never:
@@ -251,7 +251,7 @@ def _changes(run_id: str, at: float, fact: PlainFact, numbers: Iterator[int], ru
         case CallHeld() | CallInDoubt() | InputAsked():
             yield Opened(_row(run_id, at, fact, next(numbers), run))
         case QuestionEscalated():
-            yield Escalated(fact.call, at)
+            yield EscalatedRequest(fact.call, at)
         case DecisionMade():
             yield Closed(fact.call, _STATUS_OF[fact.verdict], fact.by, fact.at, fact.reason, fact.grant)
         case DecisionRevoked():

@@ -1,7 +1,7 @@
 """A run's log as bytes: append-only lines, and the chain that ties each line to all lines before it.
 
-Each fact that carries somebody's data enters the chain as a salted digest of its own. To erase it, its text and its
-salt are replaced by the digest, and the chain still verifies; without the salt nobody can guess what stood there. The
+Each fact that carries personal data enters the chain as a salted digest of its own. To erase it, its text and its
+salt are replaced by the digest, and the chain still verifies; without the salt what was there cannot be guessed. The
 salts come from one key per run, so they cost no space until something is erased.
 
 The chain begins with the run's id, so a log under another run's name does not verify. Chains that were begun by older
@@ -150,7 +150,7 @@ class Log:
     @property
     def is_erased(self) -> bool:
         """Whether what the facts said is gone. Then nothing can be made of the log but its chain."""
-        return not self.start and bool(self.lines) and tells_nothing(read_line(self.lines[0]))
+        return not self.start and bool(self.lines) and was_erased(read_line(self.lines[0]))
 
     def erased(self) -> Log:
         """The same log without what its facts said: each gives way to its salted digest, and the key of the salts
@@ -190,13 +190,13 @@ def _beginning(run_id: str) -> bytes:
     return blake2b(b"placet log 2 " + run_id.encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
 
-def tells_nothing(first: Record) -> bool:
+def was_erased(first: Record) -> bool:
     """Whether a log that begins so was erased."""
     return any(isinstance(fact, Erased) for fact in first.facts)
 
 
 def _is_open(fact: AnyFact) -> bool:
-    """Whether a fact is in the chain as it stands, since it carries nobody's data (or does not any more)."""
+    """Whether a fact is in the chain as it stands, since it carries no personal data (or does not any more)."""
     return _kind_of(fact) in _WITHOUT_PAYLOAD or type(fact) is Erased
 
 

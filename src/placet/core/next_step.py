@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from placet.core.state import Call, RunFold
-from placet.core.table import CONCLUDABLE, RUNNABLE, WAITING, Status
+from placet.core.transitions import CONCLUDABLE, RUNNABLE, WAITING, Status
 from placet.facts.events import GuardrailRecord
 
 
@@ -24,26 +24,26 @@ class AskModel(msgspec.Struct, frozen=True):
 
 
 class RecoverCalls(msgspec.Struct, frozen=True):
-    """Somebody claimed these calls and is gone: their contracts say what to do."""
+    """The process that claimed these calls is gone: their contracts say what to do."""
 
     calls: list[Call]
 
 
 class GateCalls(msgspec.Struct, frozen=True):
-    """Judge calls that nobody has judged: run, ask, or deny."""
+    """Judge calls that are not judged yet: run, ask, or deny."""
 
     calls: list[Call]
 
 
 class AdvanceCalls(msgspec.Struct, frozen=True):
-    """Run what may run, and give decided calls without a body their outputs."""
+    """Run what may run, and give decided calls that run nothing their outputs."""
 
     runnable: list[Call]
     concludable: list[Call]
 
 
-class AwaitBodies(msgspec.Struct, frozen=True):
-    """Bodies are at work: wait until one ends, or a decision arrives."""
+class AwaitToolFunctions(msgspec.Struct, frozen=True):
+    """Tool functions are at work: wait until one ends, or a decision arrives."""
 
 
 class JudgeTurn(msgspec.Struct, frozen=True):
@@ -55,11 +55,11 @@ class ConcludeRun(msgspec.Struct, frozen=True):
 
 
 class WaitForPeople(msgspec.Struct, frozen=True):
-    """Nothing can go on until somebody decides."""
+    """Nothing can go on until a person decides."""
 
 
 class CancelRun(msgspec.Struct, frozen=True):
-    """Somebody asked for it: end what is open, each call with an output, and then the run."""
+    """A person asked for it: end what is open, each call with an output, and then the run."""
 
 
 class ReportTripwire(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ Step: TypeAlias = (
     | RecoverCalls
     | GateCalls
     | AdvanceCalls
-    | AwaitBodies
+    | AwaitToolFunctions
     | JudgeTurn
     | ConcludeRun
     | WaitForPeople
@@ -86,13 +86,14 @@ Step: TypeAlias = (
     | ReportTripwire
     | Stop
 )
-NOBODY: AbstractSet[str] = frozenset()
+NO_CALLS: AbstractSet[str] = frozenset()
 _PROPOSED, _STARTED, _ENDED = Status.PROPOSED, Status.STARTED, Status.ENDED  # members are slow to get at in an Enum
 _ONLY_DEFERRED = frozenset({Status.DEFERRED})
 
 
-def next_step(run: RunFold, at_work: AbstractSet[str] = NOBODY, set_aside: AbstractSet[str] = NOBODY) -> Step:
-    """`at_work`: the calls whose bodies run in the process that asks. `set_aside`: those that an operator holds."""
+def next_step(run: RunFold, at_work: AbstractSet[str] = NO_CALLS, set_aside: AbstractSet[str] = NO_CALLS) -> Step:
+    """`at_work`: the calls whose tool functions run in the process that asks. `set_aside`: those that an operator
+    holds."""
     if run.has_ended:
         return Stop()
     if run.cancel_asked is not None and not at_work:
@@ -111,21 +112,21 @@ def next_step(run: RunFold, at_work: AbstractSet[str] = NOBODY, set_aside: Abstr
 
 
 def _within_turn(run: RunFold, at_work: AbstractSet[str], set_aside: AbstractSet[str]) -> Step:
-    elsewhere = at_work | set_aside if set_aside else at_work
+    taken = at_work | set_aside if set_aside else at_work
     calls: list[Call] = []
     statuses: set[Status] = set()
     for call in run.calls.values():
-        if call.status is not _ENDED and call.id not in elsewhere:
+        if call.status is not _ENDED and call.id not in taken:
             calls.append(call)
             statuses.add(call.status)
     step = _with_calls(run, calls, statuses, set_aside) if calls else None
     if step is not None:
         return step
-    return AwaitBodies() if at_work else WaitForPeople()
+    return AwaitToolFunctions() if at_work else WaitForPeople()
 
 
 def _with_calls(run: RunFold, calls: list[Call], statuses: set[Status], set_aside: AbstractSet[str]) -> Step | None:
-    """What can be done about these open calls, on which nobody is at work; None: nothing but wait."""
+    """What can be done about these open calls, on which no process works; None: nothing but wait."""
     if statuses <= RUNNABLE:
         return AdvanceCalls(calls, [])
     if _PROPOSED in statuses:
@@ -145,7 +146,7 @@ def _child_can_go_on(run: RunFold, call: Call, set_aside: AbstractSet[str]) -> b
     child = run.children.get(call.id)
     if call.status is not _STARTED or child is None:
         return False
-    return not isinstance(next_step(child, NOBODY, set_aside), WaitForPeople)
+    return not isinstance(next_step(child, NO_CALLS, set_aside), WaitForPeople)
 
 
 def is_waiting(run: RunFold) -> bool:

@@ -145,7 +145,7 @@ def acts_of(fact: OperatorsFact) -> Iterator[Act]:
                 detail = lines if fact.ended_before is None else f"{lines}, in a purge"
                 yield Act(fact.at, "run deleted", each.run, fact.by, fact.reason, each.head, detail)
         case e.FourEyesSet():
-            where = _spoken(fact.patterns) if fact.patterns else "nowhere"
+            where = _patterns_text(fact.patterns) if fact.patterns else "nowhere"
             yield Act(fact.at, "four eyes set", where, fact.by, fact.reason)
         case _:
             yield _act_about_people(fact)
@@ -161,7 +161,7 @@ def _act_about_people(fact: e.UserChanged | e.PasswordChanged | e.InvitationChan
     match fact:
         case e.UserChanged():
             switched = "" if fact.is_active else ", switched off"
-            rights = f"{fact.role}, decides {_spoken(fact.decides)}{switched}"
+            rights = f"{fact.role}, decides {_patterns_text(fact.decides)}{switched}"
             what = _USER[fact.change]
             return Act(fact.at, what, fact.name, fact.by, detail=None if fact.change == "removed" else rights)
         case e.PasswordChanged():
@@ -171,11 +171,11 @@ def _act_about_people(fact: e.UserChanged | e.PasswordChanged | e.InvitationChan
             whose = f"for {fact.name or 'the first admin'}, {fact.role}"
             return Act(fact.at, _LINK[fact.change], fact.id, fact.by, detail=whose)
         case e.TokenChanged():
-            whose = f"of {fact.owner}, «{fact.name}», {fact.role}, decides {_spoken(fact.decides)}"
+            whose = f"of {fact.owner}, «{fact.name}», {fact.role}, decides {_patterns_text(fact.decides)}"
             return Act(fact.at, _TOKEN[fact.change], fact.id, fact.by, detail=whose)
         case never:
             assert_never(never)
 
 
-def _spoken(patterns: list[e.Pattern]) -> str:
+def _patterns_text(patterns: list[e.Pattern]) -> str:
     return ", ".join(f"{agent}:{tool}" for agent, tool in patterns) or "nothing"

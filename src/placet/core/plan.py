@@ -34,7 +34,7 @@ def is_call(item: JsonObject) -> bool:
 
 
 def problem_with(output: Sequence[JsonObject]) -> str | None:
-    """Why no run can go on with this output, or None."""
+    """Why no run can continue with this output, or None."""
     if not output:
         return "it is empty"
     for item in output:

@@ -1,6 +1,6 @@
 """The fold of a run as bytes, and back: a cache, so that whoever needs only the end of a long log reads only that.
 
-It can always be made anew from the log. It is only made between turns: the open turn, its questions, decisions and
+It can always be made again from the log. It is only made between turns: the open turn, its questions, decisions and
 claims always come out of the log itself.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 
 from placet.core.approvals import Asking, Entry, Ledger
 from placet.core.state import Call, Request, RunFold
-from placet.core.table import Status
+from placet.core.transitions import Status
 from placet.facts.codec import Json, JsonObject, encode
 from placet.facts.events import CancelAsked, DecisionMade, Delivery, GrantMade, GuardrailRecord, Outcome, Usage
 
@@ -50,7 +50,7 @@ class _Call(msgspec.Struct, array_like=True):
 class _Ledger(msgspec.Struct, array_like=True):
     entries: list[Entry]
     asked: list[Asking]
-    """Those of calls whose bodies asked for input."""
+    """Those of calls whose tool functions asked for input."""
     grants: list[GrantMade]
     uses: dict[str, int]
     past: list[DecisionMade]

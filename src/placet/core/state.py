@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from placet.core.approvals import Ledger
-from placet.core.table import WAITING, Status
+from placet.core.transitions import WAITING, Status
 from placet.facts.codec import Json, JsonObject, canonical, parse_arguments
 from placet.facts.events import CancelAsked, DecisionMade, Delivery, GuardrailRecord, Outcome, Usage
 from placet.facts.ids import ROOT, session_key
 from placet.facts.native_items import asked_in, native_of
 
 Request: TypeAlias = Literal["none", "sent", "lost"]
-"""The last request to the model: answered (or never made), on its way, or sent without anybody knowing whether it was
+"""The last request to the model: answered (or never made), on its way, or sent and it is unknown whether it was
 taken."""
 
 
@@ -75,11 +75,11 @@ class Call:
         self.edited: JsonObject | None = None
         """The arguments that a reviewer put in the place of the model's. They stay when the call falls into doubt."""
         self.questions: dict[str, JsonObject] | None = None
-        """The input that its body asked for last."""
+        """The input that its tool function asked for last."""
         self.asked_state: str | None = None
-        """What its body wants back with the answers."""
+        """What its tool function wants back with the answers."""
         self.answers: dict[str, JsonObject] | None = None
-        """What the body is told of them. They stay when the call falls into doubt: to run it again is to say the
+        """What the tool function reads of them. They stay when the call falls into doubt: to run it again is to say the
         same again."""
         self.was_revoked = False
         """A person took an approval of it back: from then on only a person decides about it, and no grant does."""
@@ -176,7 +176,7 @@ class RunFold:
     """The input guardrail that stopped the run."""
     session: str | None = None
     session_place: str | None = None
-    """Where the session is kept; None: nobody wrote it down."""
+    """Where the session is kept; None: it is not recorded."""
     session_written: int = 0
     """How many items of the history the session holds."""
     session_backlog: list[JsonObject] = field(default_factory=list)
@@ -200,7 +200,7 @@ class RunFold:
     newest_item: str | None = None
     """In a conversation: the id of its newest item, as far as this run knows; None: it would have to look."""
     sent_after: str | None = None
-    """The newest item when the last request was sent: what came since tells what became of the request."""
+    """The newest item when the last request was sent: what came since tells what happened to the request."""
     own_from: int = 0
     """How much of the history stood there when own history took the place of the server's: ids of the server in it
     lead nowhere any more. 0: it never did."""
@@ -221,7 +221,7 @@ class RunFold:
         return twin
 
     def outline(self) -> RunFold:
-        """A twin of a run that has ended, without its conversation: what became of it, and what was decided."""
+        """A twin of a run that has ended, without its conversation: what happened to it, and what was decided."""
         twin = self._alike()
         twin.ledger = self.ledger.copy()
         twin.history, twin.outbox, twin.seen_labels = [], [], set()

@@ -24,7 +24,7 @@ from placet.facts.items import text_of
 # -- what happened ----------------------------------------------------------------------------------------------------
 
 
-class Step(msgspec.Struct, frozen=True):
+class CallStep(msgspec.Struct, frozen=True):
     """Something that happened to a call."""
 
     call: str
@@ -33,17 +33,17 @@ class Step(msgspec.Struct, frozen=True):
     """The line of the log that says so."""
 
 
-class Moved(Step, frozen=True):
+class Moved(CallStep, frozen=True):
     to: Literal["allowed", "deferred", "started"]
 
 
-class Validated(Step, frozen=True):
+class Validated(CallStep, frozen=True):
     values: JsonObject
     changes: JsonObject
     """What is other than the model wrote it."""
 
 
-class Asked(Step, frozen=True):
+class Asked(CallStep, frozen=True):
     """A person is asked: whether it may run, whether it is to run again, or for input."""
 
     kind: RequestKind
@@ -55,22 +55,22 @@ class Asked(Step, frozen=True):
     questions: dict[str, JsonObject] | None = None
 
 
-class Escalated(Step, frozen=True):
+class Escalated(CallStep, frozen=True):
     pass
 
 
-class Decided(Step, frozen=True):
+class Decided(CallStep, frozen=True):
     decision: e.DecisionMade
     changes: JsonObject
     """What an edit made other than it was."""
 
 
-class Revoked(Step, frozen=True):
+class Revoked(CallStep, frozen=True):
     by: str | None
     reason: str | None
 
 
-class Ended(Step, frozen=True):
+class Ended(CallStep, frozen=True):
     outcome: e.Outcome
     output: Json
 
@@ -115,7 +115,7 @@ class Note(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class RequestStory:
-    """One question to a person, and what became of it."""
+    """One question to a person, and what happened to it."""
 
     asked: Asked
     decision: e.DecisionMade | None = None
@@ -139,7 +139,7 @@ class CallStory:
     digest: str | None = None
     """What was last asked or decided about."""
     edited: JsonObject | None = None
-    """What a reviewer made of the arguments, if somebody did."""
+    """What a reviewer made of the arguments, if a person did."""
     questions: int = 0
     request: RequestStory | None = None
     """The request whose answer nothing has followed yet: it waits, or its decision does."""
@@ -344,7 +344,7 @@ class Story:
         self.runs: dict[str, RunStory] = {ROOT: self.root}
         self.calls: dict[str, CallStory] = {}
         self.over: list[tuple[CallStory, RequestStory]] = []
-        """The requests that are over with the last fact: acted upon, ended, or asked anew."""
+        """The requests that are over with the last fact: acted upon, ended, or asked again."""
         self._asked: dict[str, CallStory] = {}
         """The calls that have an open request."""
         self._only_open = only_open

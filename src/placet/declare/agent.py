@@ -31,7 +31,7 @@ from placet.declare.tool import (
     if_of_kind,
 )
 from placet.declare.tool_schema import strict_schema
-from placet.declare.tool_values import InvalidArguments, Validated, WholeType
+from placet.declare.tool_values import InvalidArguments, ValidatedArguments, WholeType
 from placet.declare.toolset import name_apart
 from placet.facts.checks import (
     COUNT,
@@ -77,7 +77,7 @@ class FunctionToolResult(msgspec.Struct, frozen=True):
     tool_name: str
     output: Any
     was_run: bool
-    """False for a call that was rejected, answered, denied, expired or superseded: its body never ran."""
+    """False for a call that was rejected, answered, denied, expired or superseded: its tool function never ran."""
 
 
 class ToolsToFinalOutputResult(msgspec.Struct, frozen=True):
@@ -216,7 +216,7 @@ class Agent(Generic[T]):
     """After calls, `model_settings.tool_choice` does not apply to the next request: the model may answer."""
     hooks: AgentHooks[T] | None = None
     key: str | None = None
-    """Tells this agent apart where its name does not; stored states find their agent by it."""
+    """Distinguishes this agent where its name does not; stored states find their agent by it."""
     mcp_servers: list[Toolset[Tool]] = field(default_factory=list)
     """Servers whose tools the agent has as well, as they are when a run is driven."""
     mcp_config: MCPConfig = field(default_factory=MCPConfig)
@@ -284,7 +284,7 @@ class Agent(Generic[T]):
             raise UserError(f"Agent '{name}': mcp_config is a dict with {', '.join(known)}, not {config!r}.")
 
     def check_names(self) -> None:
-        """A model names what it calls: two things with one name could not be told apart."""
+        """A model names what it calls: two things with one name could not be distinguished."""
         name = _first_repeated(self._own_names())
         if name is not None:
             raise UserError(f"Agent '{self.name}' has two tools named '{name}': rename one (name_override=…).")
@@ -480,7 +480,7 @@ def _nested_schema(parameters: type[Any] | None) -> JsonObject:
     return strict_schema(pydantic.TypeAdapter(parameters).json_schema(), "as_tool: parameters")
 
 
-def _text_input(arguments: JsonObject) -> Validated:
+def _text_input(arguments: JsonObject) -> ValidatedArguments:
     if not isinstance(arguments.get("input"), str):
         raise InvalidArguments("input: a text is required")
-    return Validated(arguments)
+    return ValidatedArguments(arguments)

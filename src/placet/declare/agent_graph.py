@@ -108,7 +108,7 @@ class AgentGraph:
         return self._agents.values()
 
     def check(self) -> None:
-        """Refuse, before anything runs, what a path cannot tell apart."""
+        """Refuse, before anything runs, what a path cannot distinguish."""
         for agent in self.agents():
             agent.check_names()
             labels: dict[str, Agent[Any]] = {}

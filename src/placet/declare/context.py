@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.core.approvals import ApprovalRecord, Ledger
-from placet.declare.decisions import Grant, ItemOrId, Word, stage_word
+from placet.declare.decisions import DecisionInput, Grant, ItemOrId, stage_decision
 from placet.facts.codec import JsonObject, plain_item
 from placet.facts.events import Usage
 from placet.facts.ids import split_call_id
@@ -57,7 +57,7 @@ class RunContextWrapper(Generic[T]):
         reason: str | None = None,
     ) -> None:
         """Say yes to one call, or with `always_approve` to this tool of this agent for the rest of the run."""
-        self._stage(approval_item, Word(verdict="approve", always=always_approve, by=by, reason=reason))
+        self._stage(approval_item, DecisionInput(verdict="approve", always=always_approve, by=by, reason=reason))
 
     def reject_tool(
         self,
@@ -70,11 +70,12 @@ class RunContextWrapper(Generic[T]):
     ) -> None:
         """Say no. The model reads `rejection_message`."""
         self._stage(
-            approval_item, Word(verdict="reject", always=always_reject, by=by, reason=reason, message=rejection_message)
+            approval_item,
+            DecisionInput(verdict="reject", always=always_reject, by=by, reason=reason, message=rejection_message),
         )
 
     def is_tool_approved(self, tool_name: str, call_id: str) -> bool | None:
-        """True, False, or None while nobody has decided.
+        """True, False, or None while it is not decided.
 
         A label that fits several calls is approved only if all are.
         """
@@ -134,8 +135,8 @@ class RunContextWrapper(Generic[T]):
             clock=self._clock,
         )
 
-    def _stage(self, item: ItemOrId, word: Word) -> None:
-        stage_word(self._ledger, self._run_ids, item, word, self._clock)
+    def _stage(self, item: ItemOrId, given: DecisionInput) -> None:
+        stage_decision(self._ledger, self._run_ids, item, given, self._clock)
 
     def _local(self, call_id: str) -> str:
         owner, local = split_call_id(call_id)
@@ -197,12 +198,13 @@ class ToolContext(RunContextWrapper[T]):
         self.call = call
         """Our id of the call."""
         self.idempotency_key = idempotency_key or call
-        """The same for every attempt at this call, and for no other call: give it to whoever performs the effect."""
+        """The same for every attempt at this call, and for no other call: give it to the service that performs the
+        effect."""
         self.attempt = attempt
-        """1 for the first time that the body runs."""
+        """1 for the first time that the tool function runs."""
         self.agent = agent
         self.answers = answers
-        """What people answered to the questions that the body returned (`NeedsInput`) when it ran before."""
+        """What people answered to the questions that the tool function returned (`NeedsInput`) when it ran before."""
         self.asked_state = asked_state
         """The `state` that it returned with them."""
         self._bound: tuple[str, Any] | None = None

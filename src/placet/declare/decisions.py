@@ -1,5 +1,5 @@
-"""Turning a person's word about an item into a staged decision: on a state, on a running run, or on a wrapper made by
-hand."""
+"""Turning a person's decision about an item into a staged decision: on a state, on a running run, or on a wrapper made
+by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from placet.clock import Clock
-from placet.core.approvals import ANY_AGENT, Asking, Entry, Ledger, moment_after
+from placet.core.approvals import ANY_AGENT, Asking, Entry, Ledger, time_after
 from placet.core.deciding import find_by_id, find_by_look, refuse_if_late
 from placet.core.elicitation import check_agreement, checked_answers
 from placet.core.gate import digest_of, is_first_version
@@ -57,8 +57,8 @@ class Grant:
             raise UserError("A grant's `until` needs a time zone: datetime(…, tzinfo=…), or seconds since the epoch.")
 
 
-class Word(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody said about a call."""
+class DecisionInput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person decided about a call."""
 
     verdict: Verdict
     always: bool | Grant = False
@@ -69,78 +69,78 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
     output: Json = None
 
 
-def _check_word(word: Word) -> None:
+def _check_input(given: DecisionInput) -> None:
     """What cannot be written into the log, or means nothing, is refused where it is said."""
-    always: object = word.always
+    always: object = given.always
     if not isinstance(always, bool | Grant):
         raise UserError(f"«Always» is True, False or a Grant, not {always!r}.")
-    if word.always and word.verdict == "respond":
+    if given.always and given.verdict == "respond":
         raise UserError("An answer is given to one call: it cannot stand for later ones. Respond without «always».")
     for name in ("by", "reason", "message"):
-        text: object = getattr(word, name)
+        text: object = getattr(given, name)
         if text is not None and not isinstance(text, str):
             raise UserError(f"A decision's {name} is a text, not a {type(text).__name__}.")
         if isinstance(text, str) and writable(text) != text:
             raise UserError(f"A decision's {name} must be valid Unicode: it holds half of a surrogate pair.")
 
 
-def _plain_word(word: Word) -> Word:
+def _with_plain_texts(given: DecisionInput) -> DecisionInput:
     """The same in plain texts, whatever kind of text was given."""
-    if {type(word.by), type(word.reason), type(word.message)} <= {str, type(None)}:
-        return word
-    given = {"by": word.by, "reason": word.reason, "message": word.message}
+    if {type(given.by), type(given.reason), type(given.message)} <= {str, type(None)}:
+        return given
+    texts = {"by": given.by, "reason": given.reason, "message": given.message}
     return msgspec.structs.replace(
-        word, **{name: None if text is None else plain_str(text) for name, text in given.items()}
+        given, **{name: None if text is None else plain_str(text) for name, text in texts.items()}
     )
 
 
-def stage_word(
-    ledger: Ledger, run_ids: Sequence[str], item: ItemOrId, word: Word, clock: Clock, *, by_hand: bool = False
+def stage_decision(
+    ledger: Ledger, run_ids: Sequence[str], item: ItemOrId, given: DecisionInput, clock: Clock, *, by_hand: bool = False
 ) -> None:
-    """Note the word in the ledger. By hand (or without a run) any item is taken, by its id or its label."""
+    """Note the decision in the ledger. By hand (or without a run) any item is taken, by its id or its label."""
     takes_any = by_hand or not run_ids
     entry = entry_of_item(item, run_ids) if takes_any else find_entry(ledger, run_ids, item)
     refuse_if_late(entry, clock.now())
-    decision, grants = facts_of_word(entry, word, clock.now(), ledger.all_grants())
+    decision, grants = facts_of_decision(entry, given, clock.now(), ledger.all_grants())
     ledger.stage([decision], grants, [entry] if takes_any else [])
 
 
-def facts_of_word(
-    entry: Entry, word: Word, now: float, standing: Iterable[GrantMade] = ()
+def facts_of_decision(
+    entry: Entry, given: DecisionInput, now: float, earlier_grants: Iterable[GrantMade] = ()
 ) -> tuple[DecisionMade, list[GrantMade]]:
-    """What somebody said about a call, as facts. `standing`: the grants that a new one is to come after."""
-    _check_word(word)
-    word = _plain_word(word)
-    refuse_if_hosted(entry, word.verdict)
+    """What a person decided about a call, as facts. `earlier_grants`: the grants that a new one is to come after."""
+    _check_input(given)
+    given = _with_plain_texts(given)
+    refuse_if_hosted(entry, given.verdict)
     if isinstance(entry, Asking):
-        word = _as_answer(entry, word)
-    elif word.verdict == "respond":
-        word = msgspec.structs.replace(word, output=_as_model_reads(word.output))
+        given = _as_answer(entry, given)
+    elif given.verdict == "respond":
+        given = msgspec.structs.replace(given, output=_as_model_reads(given.output))
     digest = entry.digest
-    if word.arguments is not None:
+    if given.arguments is not None:
         of_first_version = is_first_version(entry.digest)
         digest = digest_of(
             path_of(entry.call),
             entry.agent,
             entry.tool,
             entry.fingerprint,
-            word.arguments,
+            given.arguments,
             first_version=of_first_version,
         )
-    at = moment_after(standing, entry.agent, entry.tool, now) if word.always else now
+    at = time_after(earlier_grants, entry.agent, entry.tool, now) if given.always else now
     decision = DecisionMade(
         call=entry.call,
         request=entry.request,
         digest=digest,
-        verdict=word.verdict,
-        by=word.by,
+        verdict=given.verdict,
+        by=given.by,
         at=at,
-        reason=word.reason,
-        message=word.message,
-        arguments=word.arguments,
-        output=word.output,
+        reason=given.reason,
+        message=given.message,
+        arguments=given.arguments,
+        output=given.output,
     )
-    return decision, [_grant(entry, word, at)] if word.always else []
+    return decision, [_grant(entry, given, at)] if given.always else []
 
 
 def refuse_if_hosted(entry: Entry, verdict: Verdict) -> None:
@@ -157,21 +157,21 @@ def _as_model_reads(answer: Json) -> Json:
     return answer if isinstance(answer, str | list) else encode(answer).decode()
 
 
-def _as_answer(entry: Asking, word: Word) -> Word:
-    """The word as an answer to what the body of a running call asks; UserError where it is none."""
-    if word.always:
+def _as_answer(entry: Asking, given: DecisionInput) -> DecisionInput:
+    """The decision as an answer to what the tool function of a running call asks; UserError where it is none."""
+    if given.always:
         raise UserError(f"Call {entry.call} asks for input: what is answered once holds for this question only.")
-    match word.verdict:
+    match given.verdict:
         case "edit":
             raise UserError(f"Call {entry.call} runs and asks for input: answer with respond(item, …), or reject.")
         case "approve":
             check_agreement(entry.questions)
         case "respond":
-            answers: dict[str, Json] = dict(checked_answers(entry.questions, word.output))
-            return msgspec.structs.replace(word, output=answers)
+            answers: dict[str, Json] = dict(checked_answers(entry.questions, given.output))
+            return msgspec.structs.replace(given, output=answers)
         case "reject":
             pass
-    return word
+    return given
 
 
 def find_entry(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId) -> Entry:
@@ -228,19 +228,19 @@ def label_key(name: str, label: str) -> str:
     return f"{BY_HAND}{name}:{label}"
 
 
-def _grant(entry: Entry, word: Word, now: float) -> GrantMade:
-    bounds = word.always if isinstance(word.always, Grant) else Grant()
+def _grant(entry: Entry, given: DecisionInput, now: float) -> GrantMade:
+    bounds = given.always if isinstance(given.always, Grant) else Grant()
     until = bounds.until.timestamp() if isinstance(bounds.until, datetime) else bounds.until
     return GrantMade(
         id=mint("grant"),
         agent=entry.agent,
         tool=entry.tool,
         fingerprint=entry.fingerprint,
-        verdict="reject" if word.verdict == "reject" else "approve",
-        by=word.by,
+        verdict="reject" if given.verdict == "reject" else "approve",
+        by=given.by,
         at=now,
-        reason=word.reason,
-        message=word.message,
+        reason=given.reason,
+        message=given.message,
         scope=bounds.scope,
         arguments=None if bounds.arguments is None else plain_object(bounds.arguments, "The grant's arguments"),
         until=until,

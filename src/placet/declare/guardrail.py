@@ -2,8 +2,8 @@
 
 When they run: input guardrails once, at the start of a run, beside the first model call or before it; output guardrails
 on the final output, before the run ends; a tool's input guardrails before a person is asked and again right before the
-body runs; a tool's output guardrails on what the body returned. None of them erases what has happened: a tripwire ends
-the drive, and the log stays.
+tool function runs; a tool's output guardrails on what the tool function returned. None of them erases what has
+happened: a tripwire ends the drive, and the log stays.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class ToolInputGuardrail:
 
 
 class ToolOutputGuardrail(ToolInputGuardrail):
-    """Looks at what a tool's body returned."""
+    """Looks at what a tool function returned."""
 
     __slots__ = ()
 
@@ -170,5 +170,5 @@ def tool_input_guardrail(function: ToolGuardrailFunction) -> ToolInputGuardrail:
 
 
 def tool_output_guardrail(function: ToolGuardrailFunction) -> ToolOutputGuardrail:
-    """Make a guardrail of a function that looks at what a tool's body returned."""
+    """Make a guardrail of a function that looks at what a tool function returned."""
     return ToolOutputGuardrail(function)

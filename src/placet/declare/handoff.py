@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from placet.declare.context import RunContextWrapper
 from placet.declare.tool import EnabledRule
 from placet.declare.tool_schema import strict_schema
-from placet.declare.tool_values import Validated, WholeType
+from placet.declare.tool_values import ValidatedArguments, WholeType
 from placet.facts.checks import FUNCTION, NAME, RULE, TEXT, TYPE, check, having, optional
 from placet.facts.codec import JsonObject, encode
 from placet.facts.errors import UserError
@@ -68,18 +68,18 @@ class Handoff:
     def agent_name(self) -> str:
         return str(self.agent.name)
 
-    def validated(self, arguments: JsonObject) -> Validated:
+    def validated(self, arguments: JsonObject) -> ValidatedArguments:
         """What the callback would get: complete, and in its types. Raises InvalidArguments."""
         return WholeType(self.input_type)(arguments)
 
     @classmethod
     def default_tool_name(cls, agent: Named) -> str:
-        """What a handoff to this agent is called, if nobody says otherwise."""
+        """What a handoff to this agent is called, by default."""
         return default_tool_name(agent.name)
 
     @classmethod
     def default_tool_description(cls, agent: Any) -> str:
-        """What a model reads of a handoff to this agent, if nobody says otherwise."""
+        """What a model reads of a handoff to this agent, by default."""
         return default_tool_description(agent)
 
     def get_transfer_message(self, agent: Named) -> str:

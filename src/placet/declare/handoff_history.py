@@ -66,12 +66,12 @@ def get_conversation_history_wrappers() -> tuple[str, str]:
 
 def default_handoff_history_mapper(transcript: list[JsonObject]) -> list[JsonObject]:
     """The conversation as one message that tells of it, item by item."""
-    lines = [f"{number}. {_told(item)}" for number, item in enumerate(transcript, 1)] or ["(nothing was said)"]
+    lines = [f"{number}. {_text_of(item)}" for number, item in enumerate(transcript, 1)] or ["(nothing was said)"]
     content = "\n".join([_INTRODUCTION, _Wrappers.start, *lines, _Wrappers.end])
     return [{"role": "assistant", "content": content}]
 
 
-def _told(item: JsonObject) -> str:
+def _text_of(item: JsonObject) -> str:
     content = item.get("content")
     if isinstance(item.get("role"), str) and isinstance(content, str) and "\n" not in content:  # a line is an item
         name = f" ({item['name']})" if isinstance(item.get("name"), str) else ""
@@ -139,6 +139,6 @@ def _read_back(line: str) -> JsonObject | None:
     try:
         found = json.loads(text)
     except ValueError:
-        role, colon, said = text.partition(": ")
-        return {"role": role, "content": said} if colon and role else None
+        role, colon, content_text = text.partition(": ")
+        return {"role": role, "content": content_text} if colon and role else None
     return found if isinstance(found, dict) else None

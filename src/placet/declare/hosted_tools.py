@@ -59,7 +59,7 @@ class HostedTool:
 
     @property
     def declaration(self) -> JsonObject:
-        """What the provider is told."""
+        """What the provider gets."""
         try:
             found = plain(dict(self.tool_config), "tool_config")
         except NotPlain as error:

@@ -36,10 +36,10 @@ class RunHooks(Generic[T]):
         """A model has answered, and the answer is in the log."""
 
     async def on_tool_start(self, context: ToolContext[T], agent: Named, tool: Tool) -> None:
-        """A tool's body is about to run: its claim is in the log."""
+        """A tool function is about to run: its claim is in the log."""
 
     async def on_tool_end(self, context: ToolContext[T], agent: Named, tool: Tool, result: object) -> None:
-        """A tool's body has returned."""
+        """A tool function has returned."""
 
 
 class AgentHooks(Generic[T]):
@@ -89,7 +89,7 @@ class AsRunHooks(RunHooks[T]):
         await self._hooks.on_handoff(context, to_agent, from_agent)
 
 
-def hears(hooks: RunHooks[Any], event: str) -> bool:
+def has_hook_for(hooks: RunHooks[Any], event: str) -> bool:
     """Whether somebody wrote a method for this event: what nobody hears need not be copied for them."""
     method = getattr(getattr(hooks, event), "__func__", None)
     return method is not getattr(RunHooks, event) and method is not getattr(AgentHooks, event, None)

@@ -27,7 +27,7 @@ class OutputSchema(ABC):
 
     @abstractmethod
     def json_schema(self) -> dict[str, Any]:
-        """The JSON schema that the model is told."""
+        """The JSON schema that the model reads."""
 
     @abstractmethod
     def is_strict_json_schema(self) -> bool:
@@ -39,7 +39,7 @@ class OutputSchema(ABC):
 
 
 class TypedOutputSchema(OutputSchema):
-    """The schema of a type that pydantic knows, strict unless told otherwise."""
+    """The schema of a type that pydantic knows, strict by default."""
 
     def __init__(self, output_type: type[Any], strict_json_schema: bool = True) -> None:
         self.output_type = output_type

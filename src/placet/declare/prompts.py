@@ -24,7 +24,7 @@ class Prompt(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class GenerateDynamicPromptData:
-    """What a function that chooses a prompt is told."""
+    """What a function that chooses a prompt gets."""
 
     context: RunContextWrapper[Any]
     agent: Any  # Any: an Agent; that class is declared on top of this one
@@ -36,7 +36,7 @@ DynamicPromptFunction: TypeAlias = Callable[[GenerateDynamicPromptData], Prompt 
 async def prompt_of(
     prompt: Prompt | DynamicPromptFunction | None, context: RunContextWrapper[Any], agent: Named
 ) -> dict[str, Any] | None:
-    """The prompt as the provider is told it: given as a dict, or chosen by a function."""
+    """The prompt as the provider gets it: given as a dict, or chosen by a function."""
     found: object = prompt
     if callable(prompt):
         found = prompt(GenerateDynamicPromptData(context, agent))

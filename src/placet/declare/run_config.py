@@ -1,4 +1,4 @@
-"""Settings of a whole run, whoever its agents are."""
+"""Settings of a whole run, for all its agents."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ class ToolExecutionConfig:
 
 def _shows_content() -> bool:
     """The environment may say it for all runs of a process; otherwise a trace shows what was said."""
-    said = os.environ.get("OPENAI_AGENTS_TRACE_INCLUDE_SENSITIVE_DATA", "true")
-    return said.strip().lower() in ("1", "true", "yes", "on")
+    setting = os.environ.get("OPENAI_AGENTS_TRACE_INCLUDE_SENSITIVE_DATA", "true")
+    return setting.strip().lower() in ("1", "true", "yes", "on")
 
 
 def _given_settings(given: ModelSettings | Mapping[str, Any] | None) -> ModelSettings | None:
@@ -163,7 +163,7 @@ class RunConfig:
     """Which failed requests are sent again, for agents whose `ModelSettings.retry` does not say."""
     input_guardrails: Sequence[InputGuardrail] = ()
     output_guardrails: Sequence[OutputGuardrail] = ()
-    """For the outermost run, whoever its agent is."""
+    """For the outermost run, for all its agents."""
     call_model_input_filter: CallModelInputFilter | None = None
     """Changes what a model is sent, for this request only. What it leaves out counts as delivered all the same."""
     on_pending: Literal["error", "supersede", "queue"] = "error"
@@ -178,13 +178,13 @@ class RunConfig:
     max_nesting: int = 8
     """How deep runs of agent tools may be nested in each other."""
     max_tool_concurrency: int | None = None
-    """How many bodies of one turn run at the same time; None: all."""
+    """How many tool functions of one turn run at the same time; None: all."""
     observers: Sequence[Observer] = ()
     """Who watches: tracing, metrics. Without any, watching costs nothing."""
     trace_metadata: Mapping[str, str] = field(default_factory=dict)
     """Words of yours about this run (a tenant, a ticket), given to the observers: tracing puts them on its spans."""
     started_by: str | None = None
-    """Who starts the run, for the record: where four eyes are demanded, somebody else has to say yes to its calls."""
+    """Who starts the run, for the record: where four eyes are demanded, another person has to approve its calls."""
     limits: Limits = Limits()
     clock: Clock = SYSTEM_CLOCK
     model_provider: ModelProvider | None = None

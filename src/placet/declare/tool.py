@@ -17,7 +17,7 @@ from placet.core.json_schema import problem_with_schema, problems, with_defaults
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.guardrail import ToolInputGuardrail, ToolOutputGuardrail
 from placet.declare.tool_schema import function_schema
-from placet.declare.tool_values import InvalidArguments, Validated
+from placet.declare.tool_values import InvalidArguments, ValidatedArguments
 from placet.facts.checks import FLAG, FUNCTION, NAME, RULE, SECONDS, TEXT, check, optional, sequence_of
 from placet.facts.codec import Json, JsonObject, canonical, encode, parse_arguments
 from placet.facts.errors import ToolOutputError, ToolTimeoutError, UserError
@@ -52,10 +52,11 @@ class CannotTell(msgspec.Struct, frozen=True):
 
 
 class NeedsInput(msgspec.Struct, frozen=True):
-    """A body returns this to ask a person something. It is begun again with the answers, in this process or another.
+    """A tool function returns this to ask a person something. It is begun again with the answers, in this process or
+    another.
 
     `questions` are by key, each `{"mode": "form", "message": …, "requestedSchema": …}` or `{"mode": "url", "message":
-    …, "url": …}`. The body finds the answers, and `state`, in its `ToolContext` (`answers`, `asked_state`).
+    …, "url": …}`. The tool function finds the answers, and `state`, in its `ToolContext` (`answers`, `asked_state`).
     """
 
     questions: dict[str, JsonObject]
@@ -68,14 +69,14 @@ class NeedsInput(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """A body returns this to say that it did not do what was asked, and what the model reads of that."""
+    """A tool function returns this to say that it did not do what was asked, and what the model reads of that."""
 
     output: object
 
 
 Found: TypeAlias = Happened | DidNotHappen | CannotTell
 Recovery: TypeAlias = Literal["ask", "retry"] | Callable[[ToolContext[Any], JsonObject], Found | Awaitable[Found]]
-"""What to do about a call that was claimed by somebody who is gone: ask a person, repeat it, or a function that finds
+"""What to do about a call that was claimed by a process that is gone: ask a person, repeat it, or a function that finds
 out."""
 
 
@@ -114,26 +115,28 @@ class FunctionTool:
     """Asked when a call has to wait: may decide in a person's place."""
     timeout: float | None = None
     failure_error_function: FailureText | None = default_tool_error_function
-    """What the model reads when the body raises. None: the error ends the drive of the run."""
+    """What the model reads when the tool function raises. None: the error ends the drive of the run."""
     recovery: Recovery = "ask"
     version: str | None = None
-    """Part of what is approved: a new version asks anew."""
+    """Part of what is approved: a new version asks again."""
     decide_within: float | None = None
     """Seconds in which a person must decide; then `at_deadline` says what becomes of the question."""
     at_deadline: Literal["reject", "escalate"] = "reject"
     approval_valid_for: float | None = None
-    """Seconds for which an approval can be used; then a person is asked anew."""
+    """Seconds for which an approval can be used; then a person is asked again."""
     tool_input_guardrails: Sequence[ToolInputGuardrail] = ()
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = ()
     check_arguments: Callable[[JsonObject], str | None] | None = field(default=None, repr=False)
     """What is wrong with these arguments, or None; without one the schema says it. Edits, and calls of which a rule or
-    a person judges, are checked with it before anybody sees them."""
-    validate_arguments: Callable[[JsonObject], Validated] | None = field(default=None, repr=False, kw_only=True)
+    a person judges, are checked with it before a person sees them."""
+    validate_arguments: Callable[[JsonObject], ValidatedArguments] | None = field(
+        default=None, repr=False, kw_only=True
+    )
     """Checks the arguments and completes them, in the place of `check_arguments`."""
 
     kind = "function"
 
-    def validated(self, arguments: JsonObject) -> Validated:
+    def validated(self, arguments: JsonObject) -> ValidatedArguments:
         """The values that the tool would run with: complete, and in the types of its parameters. Raises
         InvalidArguments."""
         if self.validate_arguments is not None:
@@ -145,7 +148,7 @@ class FunctionTool:
             problem = "\n".join(problems(self.params_json_schema, values)) or None
         if problem is not None:
             raise InvalidArguments(problem)
-        return Validated(values)
+        return ValidatedArguments(values)
 
     def problem_with(self, arguments: JsonObject) -> str | None:
         """What is wrong with these arguments, or None."""
@@ -223,7 +226,7 @@ def fingerprint_of(schema: Mapping[str, Any], *more: Json) -> str:
     """A digest of a schema without its prose, and of what else makes a tool what it is."""
     try:
         return _fingerprint(encode([schema, *more]))  # the same declaration has the same text: it is looked at once
-    except TypeError:  # a mapping of somebody's own
+    except TypeError:  # a mapping of a user's own
         return _fingerprint(encode([without_prose(schema), *more]))
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_args, get_origin, 
 
 import msgspec
 
-from placet.declare.tool_values import Choice, InvalidArguments, Validated, as_json, choose, equal, in_order
+from placet.declare.tool_values import Choice, InvalidArguments, ValidatedArguments, as_json, choose, equal, in_order
 from placet.facts.codec import Json, JsonObject, same_value
 from placet.facts.errors import UserError
 
@@ -50,7 +50,7 @@ class FunctionSchema:
         return args, kwargs
 
     @property
-    def validate(self) -> Callable[[JsonObject], Validated]:
+    def validate(self) -> Callable[[JsonObject], ValidatedArguments]:
         """Gives the values as JSON, and as `bind` gives them. Raises `InvalidArguments`."""
         return self._call_form.validated
 
@@ -310,7 +310,7 @@ class _CallForm(msgspec.Struct, frozen=True):
     properties: frozenset[str]
     hidden_names: frozenset[str]
 
-    def validated(self, arguments: Mapping[str, object]) -> Validated:
+    def validated(self, arguments: Mapping[str, object]) -> ValidatedArguments:
         if not isinstance(arguments, dict):
             if not isinstance(arguments, Mapping):
                 raise InvalidArguments("arguments: Input should be an object")
@@ -322,11 +322,11 @@ class _CallForm(msgspec.Struct, frozen=True):
             # Most models write what was asked for, in its order: then nothing was changed. Any other text, such as the
             # same values in another order, is looked at parameter by parameter.
             if self.dump_text(model, by_alias=True, round_trip=True, warnings=False) == text:
-                return Validated(arguments, bound)
+                return ValidatedArguments(arguments, bound)
         except (TypeError, ValueError):  # a value that JSON does not have
             pass
         values, opaque = self._values(sent, model)
-        return Validated(arguments if same_value(arguments, values) else values, bound, opaque)
+        return ValidatedArguments(arguments if same_value(arguments, values) else values, bound, opaque)
 
     def _read(self, sent: Mapping[str, object]) -> tuple[BaseModel, bytes]:
         try:

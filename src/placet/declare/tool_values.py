@@ -21,7 +21,7 @@ class InvalidArguments(ValueError):
     """The model's arguments do not fit the parameters. The message is for the model: one line per problem."""
 
 
-class Validated(msgspec.Struct, frozen=True):
+class ValidatedArguments(msgspec.Struct, frozen=True):
     """Arguments that fit."""
 
     values: JsonObject
@@ -133,7 +133,7 @@ def equal(one: object, other: object) -> bool:
     """Whether two values are the same to Python; what cannot be compared is not."""
     try:
         return bool(one == other)
-    except Exception:  # noqa: BLE001  # a comparison of somebody else's that fails, or gives no single answer
+    except Exception:  # noqa: BLE001  # a comparison of another's that fails, or gives no single answer
         return False
 
 
@@ -144,7 +144,7 @@ class WholeType:
         self._kind = kind
         self._adapter: Any = None
 
-    def __call__(self, arguments: JsonObject) -> Validated:
+    def __call__(self, arguments: JsonObject) -> ValidatedArguments:
         import pydantic
 
         if self._adapter is None:
@@ -156,7 +156,7 @@ class WholeType:
             raise InvalidArguments("\n".join(lines)) from error
         chosen = choose("input", arguments, self._dumped(value), lambda dumped: self._comes_back(dumped, value))
         assert isinstance(chosen.value, dict), "what was an object stays one"
-        return Validated(chosen.value, value, ("input",) if chosen.is_opaque else ())
+        return ValidatedArguments(chosen.value, value, ("input",) if chosen.is_opaque else ())
 
     def _read(self, given: Json) -> Any:
         from pydantic_core import to_json

@@ -1,4 +1,4 @@
-"""Tools that an agent gets from elsewhere: found when a run is driven, named so that a model can tell them apart."""
+"""Tools that an agent gets from elsewhere: found when a run is driven, named so that a model can distinguish them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def name_apart(
         _prefixed(server.name, tool.name) if always_prefixed or name in clash else name
         for (server, tool), name in zip(pairs, plain, strict=True)
     ]
-    clash = _clashing(taken, names)  # `a` with `b__c`, and `a__b` with `c`: only the whole identity tells them apart
+    clash = _clashing(taken, names)  # `a` with `b__c`, and `a__b` with `c`: only the whole identity distinguishes them
     names = [
         as_model_name(f"{name}:{tool.identity}") if name in clash else name
         for (_, tool), name in zip(pairs, names, strict=True)

@@ -24,7 +24,7 @@ from placet.desk.pages.routes import error_page, page_routes
 from placet.desk.web.context import ErrorPage, Web
 from placet.desk.web.feed import Feed
 from placet.desk.web.guards import Guards
-from placet.desk.web.limits import Limits
+from placet.desk.web.limits import RateLimits
 from placet.desk.web.metrics import Meter
 from placet.desk.web.problems import Problem, as_problem, of_status, problem_response, unknown_error, wants_html
 from placet.desk.web.settings import WebSettings
@@ -43,14 +43,14 @@ def create_app(
     pages: Sequence[BaseRoute] | None = None,
     error_page: ErrorPage | None = error_page,
 ) -> Starlette:
-    """An application over a desk that somebody else opens and closes; `serve` does both."""
+    """An application over a desk that other code opens and closes; `serve` does both."""
     chosen = settings or WebSettings()
     web = Web(
         desk=desk,
         accounts=Accounts(desk.store, clock),
         settings=chosen,
         feed=Feed(desk.store, chosen),
-        limits=Limits(chosen, clock),
+        limits=RateLimits(chosen, clock),
         meter=Meter(),
         clock=clock,
         error_page=error_page,

@@ -1,4 +1,4 @@
-"""Whether somebody cancelled a run: its log knows, and is asked only where the answer can be yes."""
+"""Whether a person cancelled a run: its log knows, and is asked only where the answer can be yes."""
 
 from __future__ import annotations
 

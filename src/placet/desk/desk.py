@@ -20,7 +20,8 @@ from placet.clock import SYSTEM_CLOCK, Clock
 from placet.core.deciding import facts_to_append, facts_to_revoke, not_pending
 from placet.core.delivery import choose_own_history
 from placet.core.fold import fold
-from placet.core.holding import held_back, spoken_holds
+from placet.core.four_eyes import why_decisions_do_not_count
+from placet.core.holds import blocking_holds, holds_text
 from placet.core.index import (
     RequestChange,
     RequestRecord,
@@ -31,11 +32,10 @@ from placet.core.index import (
     with_changes,
 )
 from placet.core.log import Log, read_line
-from placet.core.separation import why_not_these
 from placet.core.state import RunFold
 from placet.declare.agent import Agent
 from placet.declare.agent_graph import AgentGraph
-from placet.declare.decisions import Grant, Word, facts_of_word, plain_answer, plain_object
+from placet.declare.decisions import DecisionInput, Grant, facts_of_decision, plain_answer, plain_object
 from placet.declare.run_config import DEFAULT_MAX_TURNS, RunConfig
 from placet.declare.tool_values import InvalidArguments
 from placet.desk.listing import listed
@@ -89,7 +89,7 @@ __all__ = ["Desk", "DeskRequest", "DeskRun", "RunEvent"]
 
 DEFAULT_GRACE = 10.0
 MAX_TRIES = 100
-"""How often an append from outside is tried again because somebody else appended first."""
+"""How often an append from outside is tried again because another process appended first."""
 
 
 _RUN_ID = Kind("a text that begins with 'run_'", lambda value: isinstance(value, str) and value.startswith("run_"))
@@ -174,7 +174,7 @@ class Desk(OperatorsDesk):
         priority: int = 0,
         run_id: str | None = None,
     ) -> DeskRun:
-        """Begin a run. It is durable when this returns; whoever serves the store drives it.
+        """Begin a run. It is durable when this returns; the process that serves the store drives it.
 
         `priority` is for the workers of a fleet: what is worth more is driven first. With a `run_id` of one's own
         (`run_…`), the run is begun once, however often it is asked for.
@@ -220,7 +220,7 @@ class Desk(OperatorsDesk):
         """Why nothing in a run goes on although it could, if operators hold it back."""
         holds = await self.store.holds() if row.status != "ended" and not row.stopped else ()
         found = await load_recent(self.store, row.id) if holds else None
-        return None if found is None else spoken_holds(held_back(found[2], row.id, holds, is_driven=row.is_driven))
+        return None if found is None else holds_text(blocking_holds(found[2], row.id, holds, is_driven=row.is_driven))
 
     async def runs(
         self,
@@ -234,8 +234,8 @@ class Desk(OperatorsDesk):
         return await listed(self.store.runs, RunQuery(status=status, agent=agent, cursor=cursor), limit)
 
     async def drive(self, run_id: str) -> bool:
-        """Drive this run, and no other, here and now, as far as it goes. False: somebody else drives it, it has ended,
-        or its agent's code is not here."""
+        """Drive this run, and no other, here and now, as far as it goes. False: another process drives it, it has
+        ended, or its agent's code is not here."""
         return await self._driver.drive(run_id)
 
     async def wait(
@@ -260,7 +260,7 @@ class Desk(OperatorsDesk):
                 await self.store.wait_for_news(latest, 0.25)
 
     async def resume(self, run_id: str, *, by: str | None = None, own_history: bool = False) -> None:
-        """Have a run that an error stopped, or that was parked, gone on with.
+        """Have a run that an error stopped, or that was parked, continued.
 
         `own_history`: what the model's server kept of the run is not used any more, and the run sends its own history.
         """
@@ -276,7 +276,7 @@ class Desk(OperatorsDesk):
         await self._append(run_id, ask)
 
     async def _choose_own_history(self, run_id: str, by: str | None) -> None:
-        """Before the run is let go: whoever drives it from then on must not send what names the server's."""
+        """Before the run is let go: its driver from then on must not send what names the server's."""
 
         def choose(_log: Log, run: RunFold) -> list[AnyFact]:
             chosen = choose_own_history(run, by, self._now())
@@ -289,7 +289,7 @@ class Desk(OperatorsDesk):
     async def cancel(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> None:
         """End a run: each open call gets an output, then the run ends. What has happened has happened.
 
-        It ends here and now, also without the code of its agents, unless somebody drives it at this moment: then it
+        It ends here and now, also without the code of its agents, unless a process drives it at this moment: then it
         ends when the calls that run have ended. Asked again, it is tried again.
         """
 
@@ -362,22 +362,22 @@ class Desk(OperatorsDesk):
         row = found.request
         if digest is not None and digest != row.digest:
             raise StaleApproval(f"Request {row.id} is about something else than what was shown: look again.")
-        word = await self._word(row, verdict, by, reason, message, arguments, output, always)
-        standing = await self.store.standing_grants(row.agent) if always else ()
+        given = await self._decision_input(row, verdict, by, reason, message, arguments, output, always)
+        grants_before = await self.store.standing_grants(row.agent) if always else ()
         patterns = await self.store.four_eyes() if verdict != "reject" else ()
 
-        def say(_log: Log, run: RunFold) -> list[AnyFact]:
-            facts = self._facts(row, run, word, standing)
-            if (why := why_not_these(patterns, run, facts)) is not None:
+        def facts_at(_log: Log, run: RunFold) -> list[AnyFact]:
+            facts = self._facts(row, run, given, grants_before)
+            if (why := why_decisions_do_not_count(patterns, run, facts)) is not None:
                 raise AccessDenied(f"Nothing was decided: {why}")
             return facts
 
-        changes = await self._append(row.run_id, say, found.place)
+        changes = await self._append(row.run_id, facts_at, found.place)
         if changes is not None:
             return with_changes(row, changes)
         return await self.store.request(row.id) or row
 
-    async def _word(
+    async def _decision_input(
         self,
         row: RequestRecord,
         verdict: Verdict,
@@ -387,7 +387,7 @@ class Desk(OperatorsDesk):
         arguments: Mapping[str, object] | None,
         output: object,
         always: bool | Grant,
-    ) -> Word:
+    ) -> DecisionInput:
         if verdict not in ("approve", "reject", "edit", "respond"):
             raise UserError(f"A decision is approve, reject, edit or respond, not {verdict!r}.")
         if verdict == "respond" and output is msgspec.UNSET:
@@ -401,7 +401,7 @@ class Desk(OperatorsDesk):
             raise UserError("An edit needs arguments=…, and nothing else takes them.")
         edited = None if arguments is None else await self._checked_edit(row, arguments)
         answer = plain_answer(output) if verdict == "respond" else None
-        return Word(
+        return DecisionInput(
             verdict=verdict,
             always=always,
             by=by,
@@ -422,13 +422,15 @@ class Desk(OperatorsDesk):
         except InvalidArguments as error:
             raise UserError(f"The edited arguments do not fit tool '{row.tool}':\n{error}") from error
 
-    def _facts(self, row: RequestRecord, run: RunFold, word: Word, standing: Sequence[GrantMade]) -> list[AnyFact]:
-        """The facts that the word amounts to at this place of the log."""
+    def _facts(
+        self, row: RequestRecord, run: RunFold, given: DecisionInput, grants_before: Sequence[GrantMade]
+    ) -> list[AnyFact]:
+        """The facts of the decision at this place of the log."""
         entry = run.ledger.entry(row.call)
         if entry is None:
             raise not_pending(f"Request {row.id}", run.ledger.open_entries())
         seen = msgspec.structs.replace(entry, request=row.number, digest=row.digest)
-        decision, grants = facts_of_word(seen, word, self._now(), [*standing, *run.ledger.grants()])
+        decision, grants = facts_of_decision(seen, given, self._now(), [*grants_before, *run.ledger.grants()])
         new = facts_to_append(run, [decision])
         path = path_of(row.call)
         wrapped: list[AnyFact] = [InChild(path, grant) if path else grant for grant in grants]
@@ -437,7 +439,7 @@ class Desk(OperatorsDesk):
         return [*wrapped, *new] if new else []
 
     async def revoke(self, request_id: str, *, by: str | None = None, reason: str | None = None) -> DeskRequest:
-        """Take an approval back, until its call begins: the call is asked about anew, and no grant decides it.
+        """Take an approval back, until its call begins: the call is asked about again, and no grant decides it.
 
         Returns the new question. Once the call has begun it is StaleApproval: what has happened has happened.
         """
@@ -513,7 +515,7 @@ class Desk(OperatorsDesk):
     ) -> list[RequestChange] | None:
         """Append from outside: look, decide what to say there, and say it only if nobody else spoke in between.
 
-        `place`: a log that was loaded already, and its fold. What became of the run's requests there; None where
+        `place`: a log that was loaded already, and its fold. What happened to the run's requests there; None where
         others had appended since, so that more may have become of them.
         """
         is_first = place is not None

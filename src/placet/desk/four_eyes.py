@@ -11,7 +11,7 @@ from placet.facts.checks import TEXT, check, optional
 from placet.facts.codec import encode
 from placet.facts.errors import UserError
 from placet.facts.events import FourEyesSet, Pattern
-from placet.ports import DeskStore, Record, RecordStep
+from placet.ports import DeskStore, RecordStep, StoredRecord
 from placet.stores.sql.operators import FOUR_EYES, SETTING, read_patterns
 
 MAX_PATTERNS = 100
@@ -47,7 +47,7 @@ async def _change(
         wanted = _checked(changed(known))
         if wanted == known:
             return known
-        now = Record(kind=SETTING, id=FOUR_EYES, data=encode(wanted).decode()) if wanted else None
+        now = StoredRecord(kind=SETTING, id=FOUR_EYES, data=encode(wanted).decode()) if wanted else None
         step = RecordStep(kind=SETTING, id=FOUR_EYES, was=None if record is None else record.data, now=now)
         if await store.change_records([step], [FourEyesSet(wanted, by, at, reason)], at=at):
             return wanted

@@ -10,7 +10,7 @@ import msgspec
 
 from placet.clock import Clock
 from placet.core.approvals import Entry
-from placet.declare.decisions import Grant, Word, facts_of_word
+from placet.declare.decisions import DecisionInput, Grant, facts_of_decision
 from placet.desk.agents_here import AgentsHere
 from placet.desk.four_eyes import demand_four_eyes, set_four_eyes
 from placet.facts.checks import NUMBER, check
@@ -33,7 +33,7 @@ class OperatorsDesk(AgentsHere):
 
     async def delete(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
         """Forget a run with its log and its questions; the operators' log says who did it, when and why, and where the
-        run's log stood. False: there is none. RunConflict while somebody drives it."""
+        run's log stood. False: there is none. RunConflict while a process drives it."""
         return await self.store.delete(run_id, by=by, at=self._now(), reason=reason)
 
     async def erase(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
@@ -81,8 +81,8 @@ class OperatorsDesk(AgentsHere):
             raise UserError(f"This desk has no tool '{tool_name}' of an agent '{agent}' to decide about.")
         bounds = Grant(scope="agent", arguments=arguments, until=until, uses=uses)
         entry = Entry(call="", label="", name=tool.name, tool=tool.identity, agent=agent, fingerprint=tool.fingerprint)
-        given = Word(verdict=verdict, always=bounds, by=by, reason=reason, message=message)
-        _, (made,) = facts_of_word(entry, given, self._now(), await self.store.standing_grants(agent))
+        given = DecisionInput(verdict=verdict, always=bounds, by=by, reason=reason, message=message)
+        _, (made,) = facts_of_decision(entry, given, self._now(), await self.store.standing_grants(agent))
         refuse_if_over([made], self._now())
         made = made if grant_id is None else msgspec.structs.replace(made, id=grant_id)
         await self.store.put_grant(made)
@@ -102,7 +102,7 @@ class OperatorsDesk(AgentsHere):
         over_others: bool = True,
     ) -> bool:
         """Nothing that this covers starts from now on, approved or not, until `release_hold`. A second hold on the same
-        thing replaces the first; without `over_others` not somebody else's (False: theirs stands)."""
+        thing replaces the first; without `over_others` not another's (False: theirs stands)."""
         if kind not in ("run", "agent", "tool"):
             raise UserError(f"A run, an agent or a tool can be held, not a {kind!r}.")
         placed = Hold(kind=kind, name=name, by=by, at=self._now(), reason=reason)
@@ -127,7 +127,7 @@ class OperatorsDesk(AgentsHere):
         return list(await self.store.holds())
 
     async def four_eyes(self) -> list[Pattern]:
-        """Where whoever started a run may not say yes to its calls: patterns of agent and tool."""
+        """Where the person who started a run may not say yes to its calls: patterns of agent and tool."""
         return list(await self.store.four_eyes())
 
     async def set_four_eyes(

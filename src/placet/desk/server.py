@@ -48,7 +48,7 @@ class PatientButFinite(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """What was sent is not read: whoever would send more waits, but not for ever."""
+        """What was sent is not read: a client that would send more waits, but not forever."""
         super().pause_writing()
         self._stuck = self.loop.call_later(self.stuck_seconds, self.transport.abort)
 
@@ -145,7 +145,7 @@ def new_server(
 
 
 def check_bind(host: str, settings: WebSettings) -> None:
-    """A desk that asks nobody who they are is for one machine alone."""
+    """A desk that has no log-in is for one machine alone."""
     if settings.is_open and not is_loopback(host):
         raise UserError(
             f"A desk without authentication on {host} would let everybody who reaches it decide: "

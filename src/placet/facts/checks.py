@@ -16,7 +16,7 @@ MAX_SHOWN = 80
 class Kind(NamedTuple):
     """What an argument takes, in words, and whether a value fits."""
 
-    words: str
+    description: str
     fits: Callable[[object], bool]
 
 
@@ -24,29 +24,29 @@ def check(where: str, **given: tuple[object, Kind]) -> None:
     """`check("Agent 'A'", key=(key, optional(TEXT)))`: UserError naming the first that does not fit."""
     for name, (value, kind) in given.items():
         if not kind.fits(value):
-            raise UserError(f"{where}{name} is {kind.words}, not {_shown(value)}.")
+            raise UserError(f"{where}{name} is {kind.description}, not {_shown(value)}.")
 
 
 def optional(kind: Kind) -> Kind:
-    return Kind(f"{kind.words}, or None", lambda value: value is None or kind.fits(value))
+    return Kind(f"{kind.description}, or None", lambda value: value is None or kind.fits(value))
 
 
-def instance_of(cls: type, words: str = "") -> Kind:
+def instance_of(cls: type, description: str = "") -> Kind:
     article = "an" if cls.__name__[0] in "AEIO" else "a"
-    return Kind(words or f"{article} {cls.__name__}", lambda value: isinstance(value, cls))
+    return Kind(description or f"{article} {cls.__name__}", lambda value: isinstance(value, cls))
 
 
-def sequence_of(cls: type | tuple[type, ...], words: str) -> Kind:
+def sequence_of(cls: type | tuple[type, ...], description: str) -> Kind:
     def fits(value: object) -> bool:
         is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
         return is_list and all(isinstance(each, cls) for each in typing.cast("Sequence[object]", value))
 
-    return Kind(words, fits)
+    return Kind(description, fits)
 
 
-def having(method: str, words: str) -> Kind:
-    """An object of somebody's own, known by a method; a class is not one."""
-    return Kind(words, lambda value: callable(getattr(value, method, None)) and not isinstance(value, type))
+def having(method: str, description: str) -> Kind:
+    """An object of a user's own, known by a method; a class is not one."""
+    return Kind(description, lambda value: callable(getattr(value, method, None)) and not isinstance(value, type))
 
 
 def _is_number(value: object) -> typing.TypeGuard[int | float]:

@@ -22,7 +22,7 @@ V = TypeVar("V")
 
 
 def _exact(value: object) -> object:
-    """What somebody's own kind of text or number is to JSON. Called for types that the encoder does not know."""
+    """What a user's own kind of text or number is to JSON. Called for types that the encoder does not know."""
     found = exact(value)
     if found is value:
         raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
@@ -30,7 +30,7 @@ def _exact(value: object) -> object:
 
 
 def exact(value: object) -> object:
-    """A value of somebody's own kind of text or number (markup, an enum, a number of an array) as the plain one."""
+    """A value of a user's own kind of text or number (markup, an enum, a number of an array) as the plain one."""
     if isinstance(value, str):
         return str.__str__(value)  # not str(value): an enum, or markup, may say something else of itself
     if isinstance(value, int) and not isinstance(value, bool):
@@ -213,7 +213,7 @@ def _is_odd(text: str) -> bool:
     return _NEEDS_A_LOOK.search(text) is not None or text.count("{") + text.count("[") > MAX_DEPTH
 
 
-_WORDS = frozenset({str, bool, type(None)})
+_PLAIN_TYPES = frozenset({str, bool, type(None)})
 
 
 def _flat_object(text: str) -> JsonObject | None:
@@ -228,6 +228,6 @@ def _flat_object(text: str) -> JsonObject | None:
         return None
     if not isinstance(found, dict) or len(found) != text.count(":"):
         return None
-    if is_simple and not _WORDS.issuperset(map(type, found.values())) and _is_odd(text):
+    if is_simple and not _PLAIN_TYPES.issuperset(map(type, found.values())) and _is_odd(text):
         return None
     return found

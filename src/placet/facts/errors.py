@@ -170,8 +170,8 @@ class ToolOutputError(ToolError):
 
 
 class ToolOutcomeUnknown(ToolError):
-    """A body raises this when it lost sight of an effect that may have happened. The model is not told that it failed:
-    the tool's `recovery` says what becomes of the call."""
+    """A tool function raises this when it lost sight of an effect that may have happened. The model is not told that it
+    failed: the tool's `recovery` says what becomes of the call."""
 
     code = "tool_outcome_unknown"
 

@@ -1,7 +1,7 @@
 """The facts: everything that can be written into a run's log, in the past tense, one small class each.
 
 A fact is a JSON array whose first element names its kind (the `tag`). Fields are only ever added at the end, with a
-default: then old logs load in new code, and a kind or a field keeps its meaning for ever. What can be derived is not a
+default: then old logs load in new code, and a kind or a field keeps its meaning forever. What can be derived is not a
 fact.
 """
 
@@ -23,12 +23,12 @@ conversation."""
 Verdict: TypeAlias = Literal["approve", "reject", "edit", "respond"]
 
 Outcome: TypeAlias = Literal[
-    "finished",  # the body ran and returned
-    "failed",  # the body ran and raised, or an in-doubt call was given up
-    "rejected",  # a person or a grant said no; the body never ran
+    "finished",  # the tool function ran and returned
+    "failed",  # the tool function ran and raised, or an in-doubt call was given up
+    "rejected",  # a person or a grant said no; the tool function never ran
     "answered",  # a person answered in the tool's place
-    "denied",  # no body could run: no such tool, malformed arguments, a rule
-    "expired",  # nobody decided in time
+    "denied",  # it could not run: no such tool, malformed arguments, a rule
+    "expired",  # it was not decided in time
     "superseded",  # a newer message took the place of the question
     "cancelled",  # the run was cancelled
 ]
@@ -136,7 +136,7 @@ class RunStarted(Fact, frozen=True, tag="start"):
     session_length: int = 0
     """How many items of the input came out of the session."""
     context: JsonObject | None = None
-    """The user's context, where it is a mapping and the run is to be driven by whoever comes."""
+    """The user's context, where it is a mapping and the run is to be driven by any process."""
     by: str | None = None
     """Who started the run."""
     session_total: int = 0
@@ -167,7 +167,7 @@ class RequestSent(Fact, frozen=True, tag="ask"):
     """The model is about to be asked. The request carries all that was unsent at this place of the log."""
 
     after: str | None = None
-    """In a conversation: the id of its newest item at this moment; empty: it has none; None: nobody looked."""
+    """In a conversation: the id of its newest item at this moment; empty: it has none; None: it was not read."""
 
 
 class RequestRefused(Fact, frozen=True, tag="refused"):
@@ -177,7 +177,7 @@ class RequestRefused(Fact, frozen=True, tag="refused"):
 
 
 class RequestLost(Fact, frozen=True, tag="lost"):
-    """Nobody knows whether the provider took the request."""
+    """It is unknown whether the provider took the request."""
 
     why: str
 
@@ -199,7 +199,7 @@ class ResponseReceived(Fact, frozen=True, tag="answer"):
 
 
 class ResponseUnusable(Fact, frozen=True, tag="nonsense"):
-    """The model answered, and no run can go on with it."""
+    """The model answered, and no run can continue with it."""
 
     response_id: str | None
     why: str
@@ -212,7 +212,7 @@ class ArgumentsValidated(Fact, frozen=True, tag="values"):
     """Validation filled in or changed something in the arguments of a call: from here on these count, for rules, cards,
     digests and the tool's function alike. The history keeps what the model wrote.
 
-    A fact of its own, because it restricts: code that does not know it cannot go on with the run.
+    A fact of its own, because it restricts: code that does not know it cannot continue with the run.
     """
 
     call: str
@@ -241,12 +241,12 @@ class CallHeld(Fact, frozen=True, tag="hold"):
     why: str | None = None
     """Why a person is asked although no rule said so: a predicate that failed, a tool that changed, …"""
     expires_at: float | None = None
-    """When the question ends by itself, if nobody has answered it."""
+    """When the question ends by itself, if it is not answered."""
     at_expiry: Literal["reject", "escalate"] | None = None
 
 
 class CallInDoubt(Fact, frozen=True, tag="doubt"):
-    """A call was claimed and nobody knows whether it happened. A person is asked."""
+    """A call was claimed and it is unknown whether it happened. A person is asked."""
 
     call: str
     digest: str
@@ -256,7 +256,7 @@ class CallInDoubt(Fact, frozen=True, tag="doubt"):
 
 
 class InputAsked(Fact, frozen=True, tag="elicit"):
-    """The body of a call asked for a person's input and gave its place up. It is begun again with the answers."""
+    """The tool function of a call asked for a person's input and ended for now. It is begun again with the answers."""
 
     call: str
     digest: str
@@ -265,7 +265,7 @@ class InputAsked(Fact, frozen=True, tag="elicit"):
     questions: dict[str, JsonObject]
     """By key: a form (`message`, `requestedSchema`) or a page to go to (`message`, `url`)."""
     state: str | None = None
-    """What the body wants back with the answers, as it gave it: only the body understands it."""
+    """What the tool function wants back with the answers, as it gave it: only the tool function understands it."""
     expires_at: float | None = None
     at_expiry: Literal["reject", "escalate"] | None = None
 
@@ -394,7 +394,7 @@ class RunStopped(Fact, frozen=True, tag="stop"):
 
 
 class CancelAsked(Fact, frozen=True, tag="cancel"):
-    """Somebody wants the run to end. Whoever drives it ends what is open and then the run."""
+    """A person wants the run to end. Its driver ends what is open and then the run."""
 
     by: str | None
     at: float
@@ -402,7 +402,7 @@ class CancelAsked(Fact, frozen=True, tag="cancel"):
 
 
 class ResumeAsked(Fact, frozen=True, tag="resume"):
-    """Somebody wants a run that an error stopped to be gone on with."""
+    """A person wants a run that an error stopped to be continued."""
 
     by: str | None
     at: float
@@ -411,7 +411,7 @@ class ResumeAsked(Fact, frozen=True, tag="resume"):
 class OwnHistoryChosen(Fact, frozen=True, tag="own"):
     """From here on the run sends its own history: what the server kept of it is gone, or is not to be used any more.
 
-    A fact of its own, because it changes what requests carry: code that does not know it cannot go on with the run.
+    A fact of its own, because it changes what requests carry: code that does not know it cannot continue with the run.
     """
 
     by: str | None
@@ -419,7 +419,7 @@ class OwnHistoryChosen(Fact, frozen=True, tag="own"):
 
 
 class RunCancelled(Fact, frozen=True, tag="cancelled"):
-    """The end of a run that somebody cancelled."""
+    """The end of a run that a person cancelled."""
 
 
 class ContextSaved(Fact, frozen=True, tag="context"):
@@ -429,7 +429,7 @@ class ContextSaved(Fact, frozen=True, tag="context"):
 
 
 class QuestionEscalated(Fact, frozen=True, tag="escalate"):
-    """Nobody answered in time, and the question goes to others: it waits on, without a deadline."""
+    """There was no answer in time, and the question goes to others: it waits on, without a deadline."""
 
     call: str
 
@@ -517,7 +517,7 @@ class UserChanged(Fact, frozen=True, tag="user"):
 
 
 class PasswordChanged(Fact, frozen=True, tag="password"):
-    """Of the operators' log: somebody has a new password. Nothing of it is told."""
+    """Of the operators' log: somebody has a new password. Nothing of it is recorded."""
 
     name: str
     by: str | None
@@ -527,7 +527,7 @@ class PasswordChanged(Fact, frozen=True, tag="password"):
 
 
 class InvitationChanged(Fact, frozen=True, tag="invitation"):
-    """Of the operators' log: a link that sets a password was made, followed or revoked. Its key is not told."""
+    """Of the operators' log: a link that sets a password was made, followed or revoked. Its key is not recorded."""
 
     id: str
     change: Literal["made", "used", "revoked"]
@@ -540,7 +540,7 @@ class InvitationChanged(Fact, frozen=True, tag="invitation"):
 
 
 class TokenChanged(Fact, frozen=True, tag="token"):
-    """Of the operators' log: a program's key was made or revoked. Its text is not told."""
+    """Of the operators' log: a program's key was made or revoked. Its text is not recorded."""
 
     id: str
     change: Literal["made", "revoked"]
@@ -554,7 +554,7 @@ class TokenChanged(Fact, frozen=True, tag="token"):
 
 
 class FourEyesSet(Fact, frozen=True, tag="four_eyes"):
-    """Of the operators' log: from now on whoever started a run may not say yes to its calls where these fit."""
+    """Of the operators' log: from now on the person who started a run may not say yes to its calls where these fit."""
 
     patterns: list[Pattern]
     """Empty: nowhere."""
@@ -567,7 +567,7 @@ class Erased(Fact, frozen=True, tag="erased"):
     """Stands in a log where a fact was erased."""
 
     digest: str
-    """The salted digest by which the fact is in the chain. The salt is gone: nobody can guess what stood there."""
+    """The salted digest by which the fact is in the chain. The salt is gone: what was there cannot be guessed."""
     kind: str
     """Which kind of fact it was. A hint for readers: the chain does not cover it."""
 

@@ -34,7 +34,8 @@ _KEY = "\x1f"
 
 
 def session_key(session: str, place: str | None) -> str:
-    """By what stores find the runs of a session: its id and where it is kept, or the id alone where nobody says."""
+    """By what stores find the runs of a session: its id and where it is kept, or the id alone where that is not
+    known."""
     return session if place is None or place.startswith(f"{OBJECT_PLACE}_") else f"{session}{_KEY}{place}"
 
 
@@ -63,5 +64,5 @@ def path_of(local: str) -> str:
 
 
 def request_id(run_id: str, local: str, number: int) -> str:
-    """The id of the n-th question about one call: a changed or in-doubt call is asked about anew, under a new id."""
+    """The id of the n-th question about one call: a changed or in-doubt call is asked about again, under a new id."""
     return f"{run_id}:{local}#{number}"

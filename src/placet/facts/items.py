@@ -50,7 +50,7 @@ class Item:
     """The base of all items of a run."""
 
     agent: Named
-    raw_item: Any  # Any: a dict of ours, or an object of somebody else's
+    raw_item: Any  # Any: a dict of ours, or an object of another's
     type: ClassVar[str] = "item"
 
     def to_input_item(self) -> JsonObject:
@@ -158,7 +158,7 @@ class MCPApprovalRequestItem(ToolCallItem):
 
 
 class MCPApprovalResponseItem(ToolCallOutputItem):
-    """What the provider is told: it may, or it may not."""
+    """What the provider gets: it may, or it may not."""
 
     type: ClassVar[str] = "mcp_approval_response_item"
 
@@ -208,7 +208,7 @@ class ToolApprovalItem(Item):
     """`mcp_approval`: the model's provider would call the tool, on an MCP server; it can be approved or rejected.
     `elicitation`: the call runs, and asks for input."""
     request_id: str = field(default="", kw_only=True)
-    """The id of the question: a changed or in-doubt call is asked about anew, under a new one."""
+    """The id of the question: a changed or in-doubt call is asked about again, under a new one."""
     digest: str = field(default="", kw_only=True)
     agent_path: str = field(default="", kw_only=True)
     why: str | None = field(default=None, kw_only=True)

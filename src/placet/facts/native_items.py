@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from placet.facts.codec import Json, JsonObject, encode, parse_arguments
 
 
-class Ended(NamedTuple):
+class EndedCall(NamedTuple):
     """How a call of such a kind ended."""
 
     item: JsonObject
@@ -20,7 +20,7 @@ class Ended(NamedTuple):
 
 
 Arguments: TypeAlias = Callable[[JsonObject], JsonObject | None]
-Answer: TypeAlias = Callable[[Ended], JsonObject]
+Answer: TypeAlias = Callable[[EndedCall], JsonObject]
 
 
 class Native(NamedTuple):
@@ -49,7 +49,7 @@ def _shell_arguments(item: JsonObject) -> JsonObject | None:
     return {"commands": commands, **limits}
 
 
-def _shell_answer(ended: Ended) -> JsonObject:
+def _shell_answer(ended: EndedCall) -> JsonObject:
     """The output of each command. What is no result of commands (a rejection, say) is read as what went wrong."""
     note, found = _shell_result(ended)
     if found is None:
@@ -64,7 +64,7 @@ def _shell_answer(ended: Ended) -> JsonObject:
     return item if limit is None else {**item, "max_output_length": limit}
 
 
-def _shell_result(ended: Ended) -> tuple[str, list[JsonObject] | None]:
+def _shell_result(ended: EndedCall) -> tuple[str, list[JsonObject] | None]:
     """What an executor gave back, as the log keeps it: JSON, behind the line that tells of an edit (or nothing)."""
     if not ended.has_run or not isinstance(ended.output, str):
         return "", None
@@ -97,7 +97,7 @@ def _patch_arguments(item: JsonObject) -> JsonObject | None:
     return {"operations": [{name: operation.get(name) for name in ("type", "path", "diff")}]}
 
 
-def _patch_answer(ended: Ended) -> JsonObject:
+def _patch_answer(ended: EndedCall) -> JsonObject:
     status = "completed" if ended.has_run else "failed"
     text = text_of_output(ended.output)
     return {"type": "apply_patch_call_output", "call_id": ended.label, "status": status, "output": text}
@@ -115,7 +115,7 @@ def _program_arguments(item: JsonObject) -> JsonObject | None:
     return {name: action[name] for name in _PROGRAM if action.get(name) not in (None, {})}
 
 
-def _program_answer(ended: Ended) -> JsonObject:
+def _program_answer(ended: EndedCall) -> JsonObject:
     return {"type": "local_shell_call_output", "id": ended.label, "output": text_of_output(ended.output)}
 
 
@@ -128,7 +128,7 @@ NOTHING_TO_SEE = (
 
 
 def _computer_arguments(item: JsonObject) -> JsonObject | None:
-    """The actions; with the provider's safety checks, so that whoever approves the call has seen them."""
+    """The actions; with the provider's safety checks, so that the person who approves the call has seen them."""
     given = item.get("actions") or ([item["action"]] if item.get("action") is not None else None)
     actions = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
     if not isinstance(given, list) or not actions or len(actions) != len(given):
@@ -145,7 +145,7 @@ def _check(given: JsonObject) -> JsonObject:
     return {name: given[name] for name in ("id", "code", "message") if given.get(name) is not None}
 
 
-def _computer_answer(ended: Ended) -> JsonObject:
+def _computer_answer(ended: EndedCall) -> JsonObject:
     """The provider goes on only when its checks are acknowledged: they are, too, where the call was not carried out."""
     picture = {"type": "computer_screenshot", "image_url": _picture_in(ended.output) or NOTHING_TO_SEE}
     item: JsonObject = {"type": "computer_call_output", "call_id": ended.label, "output": picture}
@@ -159,7 +159,7 @@ def _picture_in(output: Json) -> str | None:
     return next((each for each in found if isinstance(each, str)), None)
 
 
-def remark_on(ended: Ended) -> JsonObject | None:
+def note_on(ended: EndedCall) -> JsonObject | None:
     """What the output of a call has no place for: a picture cannot say why there is none, or that it was edited."""
     text = text_of_output(ended.output) if ended.item.get("type") == "computer_call" else ""
     if not text:
@@ -231,8 +231,8 @@ def _printed(content: JsonObject) -> str:
     outcome = content.get("outcome")
     how = outcome if isinstance(outcome, dict) else {}
     end = "[stopped: it took too long]" if how.get("type") == "timeout" else f"[exit code {how.get('exit_code')}]"
-    said = (_text(content, "stdout").rstrip("\n"), _text(content, "stderr").rstrip("\n"), end)
-    return "\n".join(each for each in said if each)
+    texts = (_text(content, "stdout").rstrip("\n"), _text(content, "stderr").rstrip("\n"), end)
+    return "\n".join(each for each in texts if each)
 
 
 def text_of_output(output: Json) -> str:

@@ -94,7 +94,7 @@ class ProcrastinateEngine:
         self.registration.is_stopping = False
         aside = [asyncio.create_task(self._keep_sweeping()), asyncio.create_task(self._keep_beating())]
         try:
-            await self._keep_hearing(drive)
+            await self._keep_listening(drive)
         finally:
             self._is_serving = False
             self.is_ready.clear()
@@ -114,14 +114,14 @@ class ProcrastinateEngine:
 
     # -- hearing ------------------------------------------------------------------------------------------------------
 
-    async def _keep_hearing(self, drive: Drive) -> None:
+    async def _keep_listening(self, drive: Drive) -> None:
         """The library's worker ends when its connections break: begin another, for as long as we serve."""
         pause = FIRST_PAUSE
         cancellations = Cancellations()
         while True:
             began = self._clock.monotonic()
             try:
-                await self._hear(drive)
+                await self._listen(drive)
             except Exception as error:  # noqa: BLE001  # whatever ended it, the runs are worth another try
                 cancellations.raise_new()
                 self._outage.note(error)
@@ -130,7 +130,7 @@ class ProcrastinateEngine:
             pause = FIRST_PAUSE if self._clock.monotonic() - began > LONGEST_PAUSE else min(2 * pause, LONGEST_PAUSE)
             await asyncio.sleep(pause)
 
-    async def _hear(self, drive: Drive) -> None:
+    async def _listen(self, drive: Drive) -> None:
         await self._have_schema()
         if self.registration.id is None:
             await self.registration.begin()
@@ -165,14 +165,14 @@ class ProcrastinateEngine:
         async def advance(run: str, tried: Sequence[str] = ()) -> None:
             job = asyncio.current_task()
             assert job is not None, "a coroutine runs in a task"
-            job.add_done_callback(_hear_of_job)
+            job.add_done_callback(_read_job_error)
             await self._advance(drive, run, tried)
 
         return app
 
     def _pool(self) -> AsyncConnectionPool[Any]:
         """The library's connections. It asks one statement at a time, so each can be a transaction of its own; and a
-        connection need not be asked whether it lives: when one breaks, we begin anew."""
+        connection need not be asked whether it lives: when one breaks, we begin again."""
         from psycopg_pool import AsyncConnectionPool
 
         async def configure(db: AsyncConnection[Any]) -> None:
@@ -251,7 +251,8 @@ class ProcrastinateEngine:
             await asyncio.sleep(self._sweep_every)
 
     async def sweep(self) -> int:
-        """Ring for runs that have something to do and that nobody drives; how many. Once a second in all the fleet."""
+        """Ring for runs that have something to do and that no process drives; how many. Once a second in all the
+        fleet."""
         await self.is_ready.wait()
         given = {"now": self._clock.now(), "every": 0.9 * self._sweep_every, "limit": SWEEP_LIMIT}
         ((found,),) = await self._store.query(fleet_sql()["sweep"], given)
@@ -268,7 +269,7 @@ class ProcrastinateEngine:
                 outage.note(error)
 
 
-def _hear_of_job(job: asyncio.Task[Any]) -> None:  # Any: the library's
+def _read_job_error(job: asyncio.Task[Any]) -> None:  # Any: the library's
     """The library's task of a job ends with an error when the database goes away before the job is acknowledged, and
     the library does not look. Nothing is lost: a job only says «look at this run», and the run's row says so too."""
     if not job.cancelled() and job.exception() is not None:

@@ -1,4 +1,4 @@
-"""A worker: drives runs of its agents from the shared store, until it is told to stop."""
+"""A worker: drives runs of its agents from the shared store, until it is asked to stop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from placet.declare.agent import Agent
 from placet.declare.run_config import RunConfig
 from placet.facts.codec import JsonObject
 from placet.facts.errors import UserError
-from placet.fleet.code import code_digest
+from placet.fleet.code_digest import code_digest
 from placet.fleet.procrastinate_engine import DEFAULT_GRACE, ProcrastinateEngine
 from placet.service.driving import MAX_TAKEOVERS, ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.stores.postgres import PostgresStore
@@ -38,7 +38,7 @@ class Worker:
         session_factory: SessionFactory | None = None,
     ) -> None:
         """`queues`: only runs of the agents with these names. `grace`: seconds that runs get to come to a good place
-        when the worker is told to stop."""
+        when the worker is asked to stop."""
         config = run_config or RunConfig()
         chosen = _chosen(agents, queues)
         contexts = Contexts(serializer=context_serializer, deserializer=context_deserializer, factory=context_factory)
@@ -83,12 +83,12 @@ class Worker:
         """The first SIGTERM or SIGINT stops the worker; a second one ends the process at once."""
         loop = asyncio.get_running_loop()
 
-        def heard(number: signal.Signals) -> None:
+        def on_signal(number: signal.Signals) -> None:
             loop.remove_signal_handler(number)
             self.stop()
 
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, heard, number)
+            loop.add_signal_handler(number, on_signal, number)
 
 
 def _chosen(agents: Sequence[Agent[Any]], queues: Sequence[str] | None) -> list[Agent[Any]]:

@@ -1,4 +1,4 @@
-"""One call of a server's tool, and what became of it: done, failed, not taken, asking for input, or nobody knows."""
+"""One call of a server's tool, and what happened to it: done, failed, not taken, asking for input, or unknown."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Calling:
     use_structured_content: bool = False
 
     async def ask(self, connection: Connection, answers: Mapping[str, JsonObject] | None, state: str | None) -> object:
-        """What the runtime takes from a body: an output, `Failed`, or `NeedsInput`."""
+        """What the runtime takes from a tool function: an output, `Failed`, or `NeedsInput`."""
         from mcp.types import InputRequiredResult
 
         if answers is not None and not connection.is_stateless:

@@ -27,7 +27,7 @@ class ToolFilterStatic(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ToolFilterContext:
-    """What a filter is told."""
+    """What a filter gets."""
 
     run_context: RunContextWrapper[Any]
     agent: Named

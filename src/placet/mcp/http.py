@@ -48,12 +48,12 @@ async def _answered(
             await response.aread()  # a body that breaks off breaks off here
         return response
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-        return _stand_in(request, NOT_SENT, f"the server cannot be reached ({_said(error)})")
+        return _stand_in(request, NOT_SENT, f"the server cannot be reached ({_text_of(error)})")
     except httpx2.TransportError as error:
-        return _stand_in(request, CONNECTION_CLOSED, f"the connection broke ({_said(error)})")
+        return _stand_in(request, CONNECTION_CLOSED, f"the connection broke ({_text_of(error)})")
 
 
-def _said(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     return without_credentials(str(error)) or type(error).__name__
 
 

@@ -16,10 +16,12 @@ from placet.facts.items import Named
 if TYPE_CHECKING:
     from mcp.types import Tool as ServerTool
 
-Word: TypeAlias = Literal["always", "never"] | bool
+ApprovalSetting: TypeAlias = Literal["always", "never"] | bool
 AskFunction: TypeAlias = Callable[[RunContextWrapper[Any], Named, Any], bool | Awaitable[bool]]
 """`(ctx, agent, tool)`, the tool as its server describes it: whatever it answers but `False` asks a person."""
-RequireApproval: TypeAlias = Word | Mapping[str, Word] | Mapping[str, Mapping[str, list[str]]] | AskFunction
+RequireApproval: TypeAlias = (
+    ApprovalSetting | Mapping[str, ApprovalSetting] | Mapping[str, Mapping[str, list[str]]] | AskFunction
+)
 """«always» or «never» (or True, False) for all tools; for each by name, with "*" for those that are not named; by
 lists, `{"always": {"tool_names": […]}, "never": {"tool_names": […]}}`; or a function."""
 
@@ -36,28 +38,28 @@ class Policy:
     def __init__(self, server: str, given: RequireApproval | None, *, heed_hints: bool | None) -> None:
         self._server = server
         self._rule: AskFunction | None = None
-        self._words: dict[str, bool] = {}
+        self._by_tool: dict[str, bool] = {}
         """By name: whether a person is asked."""
         self._others = False
         self._heeds_hints = given is None if heed_hints is None else heed_hints
         raw: object = given
         if isinstance(raw, Mapping):
-            self._words = dict(self._of_lists(raw) if _is_by_lists(raw) else self._of_names(raw))
-            self._others = self._words.pop(OTHERS, True)  # silence asks
+            self._by_tool = dict(self._of_lists(raw) if _is_by_lists(raw) else self._of_names(raw))
+            self._others = self._by_tool.pop(OTHERS, True)  # silence asks
         elif raw is not None and callable(raw):
             self._rule = given  # type: ignore[assignment]  # whoever gives a function gives one of this kind
         elif raw is not None:
-            self._others = self._word(raw, "require_approval")
+            self._others = self._is_asked(raw, "require_approval")
 
     @property
     def names(self) -> set[str]:
         """The tools that it names."""
-        return set(self._words)
+        return set(self._by_tool)
 
     def rule_for(self, tool: ServerTool, agent: Named) -> ApprovalRule:
         is_marked = self._heeds_hints and is_destructive(tool)
         if self._rule is None:
-            return is_marked or self._words.get(tool.name, self._others)
+            return is_marked or self._by_tool.get(tool.name, self._others)
         if is_marked:
             return True
         ask = self._rule
@@ -68,23 +70,23 @@ class Policy:
         return judge
 
     def _of_names(self, given: Mapping[Any, Any]) -> Iterator[tuple[str, bool]]:
-        for name, word in given.items():
+        for name, setting in given.items():
             if not isinstance(name, str) or not name:
                 raise self._refused(f"a tool's name is a text, not {name!r}")
-            yield name, self._word(word, f"require_approval[{name!r}]")
+            yield name, self._is_asked(setting, f"require_approval[{name!r}]")
 
     def _of_lists(self, given: Mapping[Any, Any]) -> Iterator[tuple[str, bool]]:
         seen: dict[str, str] = {}
-        for word, chosen in given.items():
+        for setting, chosen in given.items():
             names = chosen.get("tool_names")
             if set(chosen) != {"tool_names"} or not _is_list_of_names(names):
-                raise self._refused(f"under {word!r} stands {chosen!r} and not {{'tool_names': […]}}")
+                raise self._refused(f"under {setting!r} stands {chosen!r} and not {{'tool_names': […]}}")
             for name in names:
-                if seen.setdefault(name, word) != word:
+                if seen.setdefault(name, setting) != setting:
                     raise self._refused(f"the tool {name!r} stands under «always» and under «never»")
-                yield name, word == "always"
+                yield name, setting == "always"
 
-    def _word(self, given: object, where: str) -> bool:
+    def _is_asked(self, given: object, where: str) -> bool:
         """Whether a person is asked."""
         if isinstance(given, bool):
             return given
@@ -107,7 +109,7 @@ def _is_list_of_names(names: object) -> bool:
 
 
 def is_destructive(tool: ServerTool) -> bool:
-    """Whether the server says of the tool, in so many words, that it may destroy something or changes the world."""
+    """Whether the server says of the tool, explicitly, that it may destroy something or changes the world."""
     hints = tool.annotations
     if hints is None:
         return False

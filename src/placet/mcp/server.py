@@ -47,7 +47,7 @@ class ServerOptions(TypedDict, total=False):
     name: str | None
     """Part of what is approved: a grant for this server's tools is for a server of this name."""
     client_session_timeout_seconds: float | None
-    """How long one request may take; None: for ever. A call that takes longer is reported to the model as such."""
+    """How long one request may take; None: forever. A call that takes longer is reported to the model as such."""
     connect_timeout_seconds: float | None
     """How long starting the server and greeting it may take."""
     tool_filter: ToolFilter | None
@@ -74,7 +74,7 @@ class ServerOptions(TypedDict, total=False):
     at_deadline: Literal["reject", "escalate"]
     approval_valid_for: float | None
     version: str | None
-    """Of the server, if you want to say it: a new one asks anew."""
+    """Of the server, if you want to say it: a new one asks again."""
 
 
 _DEFAULT_TIMEOUT = 60.0
@@ -127,7 +127,7 @@ class MCPServer:
     # -- for each kind of server ------------------------------------------------------------------------------------
 
     def _target(self) -> Any:
-        """The SDK's transport to the server, or the server itself; made anew for each connection."""
+        """The SDK's transport to the server, or the server itself; made again for each connection."""
         raise NotImplementedError
 
     def _mode(self) -> str:
@@ -160,7 +160,7 @@ class MCPServer:
         await self.cleanup()
 
     def in_use(self) -> AbstractAsyncContextManager[object]:
-        """Entered while somebody may use it: it connects when it is first asked, and is let go with its last user."""
+        """Entered while it may be used: it connects when it is first asked, and is let go with its last user."""
         return self._used()
 
     @asynccontextmanager
@@ -229,9 +229,9 @@ class MCPServer:
                     await asyncio.sleep(pause)
                     pause *= 2
                     continue
-                said = without_credentials(str(error)) or type(error).__name__
+                text = without_credentials(str(error)) or type(error).__name__
                 raise ToolsetUnavailable(
-                    f"MCP server '{self._name}' {what}: {said}. Nothing was run. Start it, or mend what is wrong "
+                    f"MCP server '{self._name}' {what}: {text}. Nothing was run. Start it, or mend what is wrong "
                     "with it, and resume the run."
                 ) from error
 
@@ -329,7 +329,7 @@ class MCPServer:
             name=tool.name,
             description=tool.description or tool.title or "",
             params_json_schema=schema,
-            on_invoke_tool=self._body(tool.name, schema),
+            on_invoke_tool=self._tool_function(tool.name, schema),
             strict_json_schema=is_strict,
             needs_approval=rule,
             failure_error_function=config.get("failure_error_function", default_tool_error_function),
@@ -353,18 +353,20 @@ class MCPServer:
 
     # -- calling ------------------------------------------------------------------------------------------------------
 
-    def _body(self, tool_name: str, schema: Mapping[str, Any]) -> Callable[[ToolContext[Any], str], Awaitable[object]]:
-        async def body(ctx: ToolContext[Any], text: str) -> object:
+    def _tool_function(
+        self, tool_name: str, schema: Mapping[str, Any]
+    ) -> Callable[[ToolContext[Any], str], Awaitable[object]]:
+        async def tool_function(ctx: ToolContext[Any], text: str) -> object:
             arguments = parse_arguments(text)
             if arguments is None:
                 raise InvalidArguments("the arguments are not one JSON object")
-            wrong = problems(schema, arguments)
-            if wrong:
-                raise InvalidArguments("\n".join(wrong))
+            found = problems(schema, arguments)
+            if found:
+                raise InvalidArguments("\n".join(found))
             calling = self._calling(tool_name, arguments)
             return await self._taken(lambda connection: calling.ask(connection, ctx.answers, ctx.asked_state))
 
-        return body
+        return tool_function
 
     async def call_tool(
         self, tool_name: str, arguments: Mapping[str, Any] | None = None, meta: Mapping[str, Any] | None = None

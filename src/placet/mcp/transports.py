@@ -57,8 +57,8 @@ class MCPServerSseParams(TypedDict, total=False):
 def _checked(kind: type, params: object, shape: type, needed: str) -> None:
     known = shape.__annotations__
     if not isinstance(params, Mapping) or not isinstance(params.get(needed), str) or not params[needed]:
-        words = f"params is a dict with {needed!r} (and {', '.join(known)}), not {_kind_of(params)}"
-        raise UserError(f"{kind.__name__}: {words}.")
+        message = f"params is a dict with {needed!r} (and {', '.join(known)}), not {_kind_of(params)}"
+        raise UserError(f"{kind.__name__}: {message}.")
     unknown = set(params) - set(known)
     if unknown:
         raise UserError(f"{kind.__name__}: params has {sorted(unknown)}, which nothing knows: use {', '.join(known)}.")

@@ -34,7 +34,7 @@ DEFAULT_MAX_TOKENS = 16_000
 _ONLY_STREAMED = "Streaming is required"
 """What the client says, before it sends anything, where an idle connection might not last as long as the answer."""
 _MOST_PAUSES = 20
-"""How often a turn that the API paused (its own tools were at work) is gone on with."""
+"""How often a turn that the API paused (its own tools were at work) is continued."""
 _READ_BY_THE_CLIENT = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_PROFILE")
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 
@@ -42,7 +42,7 @@ _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 class AnthropicModel:
     """`AnthropicModel("claude-…")`: the key comes from the environment, or give `client=AsyncAnthropic(…)`.
 
-    The client's own retries are off, whoever made it: the runtime retries, and knows what may be sent twice.
+    The client's own retries are off, also on one that you made: the runtime retries, and knows what may be sent twice.
     """
 
     leaves_input_alone = True
@@ -159,14 +159,14 @@ class _SoFar:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PreparedRequest:
     """The arguments of `client.messages.create`, and the mark of all that they say."""
 
     arguments: dict[str, Any]  # Any: the API's own shapes
     mark: str
 
 
-def asked_of(model: str, request: ModelRequest) -> Asked:
+def asked_of(model: str, request: ModelRequest) -> PreparedRequest:
     _refuse_what_this_api_has_not(request)
     settings = request.model_settings
     thinking, effort = _thinking(settings)
@@ -194,7 +194,7 @@ def asked_of(model: str, request: ModelRequest) -> Asked:
         "extra_body": settings.extra_body,
         "timeout": settings.timeout,
     }
-    return Asked(with_extra_args(found, settings), mark)
+    return PreparedRequest(with_extra_args(found, settings), mark)
 
 
 def _refuse_what_this_api_has_not(request: ModelRequest) -> None:
@@ -278,10 +278,10 @@ def _container(request: ModelRequest, settings: ModelSettings) -> str | None:
 
 def _is_past(when: object) -> bool:
     try:
-        moment = datetime.fromisoformat(str(when))
+        time = datetime.fromisoformat(str(when))
     except ValueError:
         return False
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) <= datetime.now(UTC)
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)) <= datetime.now(UTC)
 
 
 def _metadata(given: Mapping[str, str] | None) -> JsonObject | None:

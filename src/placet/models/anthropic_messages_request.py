@@ -31,7 +31,7 @@ def as_system(items: Iterable[JsonObject], instructions: str | None) -> str | li
     blocks: list[JsonObject] = [{"type": "text", "text": instructions}] if instructions else []
     for item in items:
         if _is_for_the_system(item):
-            blocks += _said(item)
+            blocks += _text_blocks(item)
     if len(blocks) == 1 and set(blocks[0]) == {"type", "text"}:
         return str(blocks[0]["text"])
     return blocks or None
@@ -84,7 +84,7 @@ class _Writer:
         match kind:
             case "message":
                 self._turn("assistant" if item.get("role") == "assistant" else "user")
-                self._blocks += _answered(item) if self._role == "assistant" else _said(item)
+                self._blocks += _answered(item) if self._role == "assistant" else _text_blocks(item)
             case "function_call":
                 self._turn("assistant")
                 self._blocks.append(self._use(item))
@@ -177,8 +177,8 @@ def _thought(item: JsonObject, block: JsonObject) -> JsonObject:
     if block.get("type") != "thinking":
         return dict(block)
     summary = item.get("summary")
-    words = [str(part.get("text") or "") for part in summary if isinstance(part, dict)] if summary else []  # type: ignore[attr-defined]  # a list, if a reasoning item has one
-    return {**block, "thinking": "".join(words)}
+    texts = [str(part.get("text") or "") for part in summary if isinstance(part, dict)] if summary else []  # type: ignore[attr-defined]  # a list, if a reasoning item has one
+    return {**block, "thinking": "".join(texts)}
 
 
 def _input(arguments: object) -> JsonObject:
@@ -197,7 +197,7 @@ def _result_content(output: Json) -> str | list[JsonObject]:
     return output if isinstance(output, str) else encode(output).decode()
 
 
-def _said(item: JsonObject) -> list[JsonObject]:
+def _text_blocks(item: JsonObject) -> list[JsonObject]:
     """What a user (or the system) said, as blocks. The API refuses an empty text."""
     content = item.get("content")
     if isinstance(content, str):

@@ -57,13 +57,13 @@ def as_items(message: Mapping[str, Any], mark: str) -> list[JsonObject]:
         if block.get("type") == "text":
             texts.append(block)  # an answer with citations is many blocks, and one text
             continue
-        items += _said(texts)
+        items += _message_items(texts)
         texts = []
         items.append(_item(block, mark))
-    return items + _said(texts)
+    return items + _message_items(texts)
 
 
-def _said(texts: Sequence[JsonObject]) -> list[JsonObject]:
+def _message_items(texts: Sequence[JsonObject]) -> list[JsonObject]:
     parts: list[JsonObject] = [
         {"type": "output_text", "text": block.get("text") or "", "annotations": []} for block in texts
     ]
@@ -85,8 +85,8 @@ def _refused(message: Mapping[str, Any], blocks: Sequence[JsonObject]) -> list[J
     details = message.get("stop_details")
     found = details if isinstance(details, dict) else {}
     category = found.get("category")
-    words = found.get("explanation") or "The model refused to answer" + (f" ({category})." if category else ".")
-    parts.append({"type": "refusal", "refusal": str(words)})
+    text = found.get("explanation") or "The model refused to answer" + (f" ({category})." if category else ".")
+    parts.append({"type": "refusal", "refusal": str(text)})
     item: JsonObject = {"type": "message", "role": "assistant", "content": parts, "status": "completed"}
     return [with_provider_data(item, API, {"stop_details": details} if details else {})]
 
@@ -94,8 +94,8 @@ def _refused(message: Mapping[str, Any], blocks: Sequence[JsonObject]) -> list[J
 def _item(block: JsonObject, mark: str) -> JsonObject:
     match block.get("type"):
         case "thinking":
-            words = block.get("thinking")
-            summary = [{"type": "summary_text", "text": words}] if words else []
+            text = block.get("thinking")
+            summary = [{"type": "summary_text", "text": text}] if text else []
             kept = {name: value for name, value in block.items() if name != "thinking"}
             return with_provider_data({"type": "reasoning", "summary": summary}, API, {"block": kept, "mark": mark})
         case "redacted_thinking":
@@ -217,8 +217,8 @@ class MessageAssembly:
             if value is not None:
                 self._message[name] = value
         known = _fields(self._message.get("usage"))
-        told = {name: value for name, value in _fields(event.get("usage")).items() if value is not None}
-        self._message["usage"] = {**known, **told}  # the figures are totals so far
+        figures = {name: value for name, value in _fields(event.get("usage")).items() if value is not None}
+        self._message["usage"] = {**known, **figures}  # the figures are totals so far
 
     def whole(self) -> JsonObject:
         """The message, as the API gives it without a stream; ProviderError where the stream ended too early."""

@@ -28,7 +28,7 @@ class OpenAIChatCompletionsModel:
     """`OpenAIChatCompletionsModel("gpt-5")` asks OpenAI with the key of the environment. For another server that speaks
     the API give a client: `openai_client=AsyncOpenAI(base_url="http://localhost:8000/v1", api_key="…")`.
 
-    The client's own retries are off, whoever made it: the runtime retries, and knows what may be sent twice.
+    The client's own retries are off, also on one that you made: the runtime retries, and knows what may be sent twice.
     """
 
     leaves_input_alone = True

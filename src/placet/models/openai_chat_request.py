@@ -76,10 +76,10 @@ class _Writer:
         item = as_function_item(given)
         match item.get("type", "message"):
             case "message" if item.get("role") == "assistant":
-                self._say(item)
+                self._add_message(item)
             case "message":
                 self.close()
-                self.messages.append(_told(item, self._server))
+                self.messages.append(_output_message(item, self._server))
             case "function_call":
                 self._call(item)
             case "function_call_output":
@@ -120,7 +120,7 @@ class _Writer:
         data = provider_data_of(item, API)
         return data if data.get("server") == self._server else {}
 
-    def _say(self, item: JsonObject) -> None:
+    def _add_message(self, item: JsonObject) -> None:
         turn = self._open(item)
         content = item.get("content")
         parts = content if isinstance(content, list) else []
@@ -195,7 +195,7 @@ def is_openai(server: str) -> bool:
     return server.endswith((".openai.com", ".openai.azure.com"))
 
 
-def _told(item: JsonObject, server: str) -> JsonObject:
+def _output_message(item: JsonObject, server: str) -> JsonObject:
     """A message that a user, a developer or the system wrote. The role of developers is OpenAI's alone."""
     role = item.get("role") or "user"
     if role == "developer" and not is_openai(server):

@@ -38,7 +38,7 @@ def as_response(completion: object, server: str, request_id: str | None = None) 
     found = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
     if not found:
         raise ProviderError(
-            f"{server} answered something that is no chat completion: it has no choices{_said(body)}.",
+            f"{server} answered something that is no chat completion: it has no choices{_text_of(body)}.",
             request_id=request_id,
         )
     choice = min(found, key=_index)
@@ -58,7 +58,7 @@ def _index(choice: Mapping[str, Any]) -> int:
     return index if isinstance(index, int) else 0
 
 
-def _said(completion: Mapping[str, Any]) -> str:
+def _text_of(completion: Mapping[str, Any]) -> str:
     """Some servers answer an error with 200."""
     error = completion.get("error")
     message = error.get("message") if isinstance(error, dict) else error
@@ -305,12 +305,12 @@ def _begins_another(call: JsonObject, delta: Mapping[str, Any]) -> bool:
 
 
 def _is_done_and_renamed(call: JsonObject, delta: Mapping[str, Any]) -> bool:
-    """Whether the call is complete and this piece names a tool anew, with arguments that are not the same again."""
+    """Whether the call is complete and this piece names a tool again, with arguments that are not the same again."""
     given, function = _function(delta), _function(call)
     if not given.get("name") or not function.get("name") or not _is_object(function.get("arguments")):
         return False
-    said = arguments_text(given.get("arguments"))
-    is_a_repetition = given["name"] == function.get("name") and (not said.strip() or said == function.get("arguments"))
+    text = arguments_text(given.get("arguments"))
+    is_a_repetition = given["name"] == function.get("name") and (not text.strip() or text == function.get("arguments"))
     return not is_a_repetition
 
 

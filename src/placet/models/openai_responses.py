@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 _LAST_EVENTS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _NEWEST = 100
-"""How many items of a conversation are read to find a lost request: one page. It left fewer, or somebody else wrote."""
+"""How many items of a conversation are read to find a lost request: one page. It left fewer, or another process
+wrote."""
 
 
 class OpenAIResponsesModel:
     """`OpenAIResponsesModel("gpt-5")`: the key comes from the environment, or give `openai_client=AsyncOpenAI(…)`.
 
-    The client's own retries are off, whoever made it: the runtime retries, and knows what may be sent twice.
+    The client's own retries are off, also on one that you made: the runtime retries, and knows what may be sent twice.
     """
 
     leaves_input_alone = True

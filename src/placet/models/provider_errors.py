@@ -69,15 +69,15 @@ def _of_status(error: Exception, status: int, response: Any, provider: str) -> P
     headers: Mapping[str, str] = response.headers
     locked = code == _LOCKED
     transient = locked or status in (408, 409, 425, 429) or status >= 500
-    told = headers.get("x-should-retry")
-    if told in ("true", "false"):
-        transient = told == "true"
+    advice = headers.get("x-should-retry")
+    if advice in ("true", "false"):
+        transient = advice == "true"
     if code in _PAID_UP:
         transient = False
     was_refused = 400 <= status < 500 and status != 408  # whoever answers 5xx may have done the work before
     kind = RequestNotTaken if was_refused else ProviderError
     hint = _hint(status, provider)
-    if was_refused and _is_gone(code, _brief(error)):
+    if was_refused and _is_unknown_to_server(code, _brief(error)):
         kind, hint = ServerHistoryNotFound, _OWN_HISTORY
     return kind(
         f"{provider} answered {status}: {_brief(error)}{hint}",
@@ -95,7 +95,7 @@ _OWN_HISTORY = (
 )
 
 
-def _is_gone(code: str | None, message: str) -> bool:
+def _is_unknown_to_server(code: str | None, message: str) -> bool:
     """Whether the response, or the conversation, that the request was to follow is not there. For the latter OpenAI
     has no code, but a sentence."""
     return code == _RESPONSE_GONE or _CONVERSATION_GONE.match(message) is not None

@@ -67,7 +67,8 @@ class OpenAIProvider:
 
 
 class MultiProvider:
-    """Several providers, told apart by the word before the slash: `openai/gpt-5`, `litellm/…`, or one of your own."""
+    """Several providers, distinguished by the word before the slash: `openai/gpt-5`, `litellm/…`, or one of your
+    own."""
 
     def __init__(
         self,

@@ -219,7 +219,7 @@ def _count(figures: Mapping[str, Any], name: str) -> int:
 def carried(sent: Sequence[JsonObject], newer: Sequence[JsonObject]) -> list[JsonObject] | None:
     """What stands behind the items of a request in what a conversation got since, oldest first.
 
-    None: this is not what the request would have left there; somebody else wrote into the conversation.
+    None: this is not what the request would have left there; another process wrote into the conversation.
     """
     if len(newer) < len(sent) or any(_outline(one) != _outline(other) for one, other in zip(sent, newer, strict=False)):
         return None
@@ -231,7 +231,7 @@ def _outline(item: JsonObject) -> tuple[object, ...]:
     kind = item.get("type") or "message"
     match kind:
         case "message":
-            return (kind, item.get("role"), _said(item.get("content")))
+            return (kind, item.get("role"), _texts_of(item.get("content")))
         case "mcp_approval_response":
             return (kind, item.get("approval_request_id"), item.get("approve"))
         case "item_reference" | "local_shell_call_output":
@@ -240,7 +240,7 @@ def _outline(item: JsonObject) -> tuple[object, ...]:
             return (kind, item.get("call_id"))
 
 
-def _said(content: object) -> tuple[object, ...]:
+def _texts_of(content: object) -> tuple[object, ...]:
     if isinstance(content, str):
         return (content,)
     parts = content if isinstance(content, list) else []

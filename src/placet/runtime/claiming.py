@@ -7,13 +7,23 @@ from typing import assert_never
 
 import msgspec
 
-from placet.core.claim import AskedAnew, Claim, LeaseLost, Passed, Refused, SetAside, TakenBack, Verdict, judge_claim
+from placet.core.claim import (
+    AskedAnew,
+    Claim,
+    ClaimRefused,
+    LeaseLost,
+    Passed,
+    SetAside,
+    TakenBack,
+    Verdict,
+    judge_claim,
+)
 from placet.core.deciding import asked_anew
+from placet.core.four_eyes import why_decision_does_not_count
 from placet.core.gate import is_first_version
-from placet.core.holding import Hold
-from placet.core.separation import why_not_this
+from placet.core.holds import Hold
 from placet.core.state import Call
-from placet.core.table import RUNNABLE, Status
+from placet.core.transitions import RUNNABLE, Status
 from placet.declare.tool import Tool
 from placet.facts.errors import UserError
 from placet.facts.events import CallEnded, CallInDoubt, CallsStarted, DecisionMade, DecisionRevoked, GrantMade, Pattern
@@ -54,7 +64,7 @@ def _ready(frame: Frame, job: Job) -> Job:
 
 
 async def claim_handoff(frame: Frame, call: Call) -> bool:
-    """The same for a handoff, which nobody is asked about: whether it takes place now."""
+    """The same for a handoff, which no person is asked about: whether it takes place now."""
     found = frame.agent.handoff_named(call.name)
     if found is None:
         owner = frame.agent.name
@@ -76,14 +86,14 @@ async def examine(frame: Frame, calls: Sequence[Call]) -> list[Job]:
     """Judge calls that are about to begin. Those that may; what becomes of the others is noted."""
     if frame.agent.mcp_servers:
         await _look_at_servers(frame, calls)
-    off = await _switched_off(frame, calls)  # user code, which may take for ever, so it comes first
+    off = await _switched_off(frame, calls)  # user code, which may take forever, so it comes first
     decided = [call for call in calls if call.decision is not None]
     known = await _known(frame, decided)
     jobs: list[Job] = []
     for before in calls:
         call = frame.run.calls.get(before.id)
         if call is None or (call.status not in RUNNABLE and call.status is not Status.STARTED):
-            continue  # somebody decided otherwise in between: the loop looks at it again
+            continue  # another decision was made in between: the loop looks at it again
         tool = _tool_of(frame, call)
         if tool is None:
             continue
@@ -97,7 +107,7 @@ async def examine(frame: Frame, calls: Sequence[Call]) -> list[Job]:
 
 async def _known(frame: Frame, decided: Sequence[Call]) -> Known:
     store = frame.journal.store
-    if not decided:  # four eyes and grants concern what somebody decided
+    if not decided:  # four eyes and grants concern what a person decided
         return Known(await store.holds())
     grants = await _standing_grants(frame, decided)
     return Known(await store.holds(), await store.four_eyes(), grants)
@@ -127,7 +137,9 @@ def _claim(frame: Frame, call: Call, known: Known, tool: Tool | None = None, *, 
         is_enabled=is_enabled,
         digests=_digests(frame, call, tool, decision) if decision is not None and tool is not None else (),
         means_the_same=tool is None or decision is None or _means_the_same(frame, call, tool, decision),
-        not_theirs=why_not_this(known.four_eyes, root, decision) if known.four_eyes and decision is not None else None,
+        not_theirs=why_decision_does_not_count(known.four_eyes, root, decision)
+        if known.four_eyes and decision is not None
+        else None,
         valid_for=tool.approval_valid_for if tool is not None else None,
         grant=next((grant for grant in known.grants if grant.id == used), None) if used is not None else None,
     )
@@ -161,9 +173,9 @@ def _carry_out(frame: Frame, call: Call, tool: Tool | None, verdict: Verdict) ->
         case TakenBack(why) if call.status is not Status.STARTED:
             revoked = DecisionRevoked(call.id, None, frame.journal.now(), why)
             frame.journal.note_all(asked_anew(frame.run, call, why, revoked))
-        case Refused(why) | AskedAnew(why) | TakenBack(why) if has_begun and tool is not None:
+        case ClaimRefused(why) | AskedAnew(why) | TakenBack(why) if has_begun and tool is not None:
             frame.note(in_doubt(frame, as_it_runs(call, tool), why))
-        case Refused(why):
+        case ClaimRefused(why):
             approved = ", although it was approved" if call.decision is not None else ""
             frame.note(CallEnded(call.id, "denied", f"Tool '{call.name}' was not run{approved}: {why}."))
         case AskedAnew(why) | TakenBack(why):

@@ -13,7 +13,7 @@ from placet.facts.items import final_text
 from placet.runtime import error_handlers
 from placet.runtime.execute import close_calls
 from placet.runtime.frame import Frame, awaited
-from placet.runtime.guarding import judge_output
+from placet.runtime.guardrails import judge_output
 from placet.runtime.model_call import ask_model
 from placet.runtime.output import parse_final
 from placet.runtime.session_writing import write_session
@@ -54,7 +54,9 @@ async def judge_turn(frame: Frame) -> None:
 def _has_a_result(call: Call) -> bool:
     """Given up is no result either: a person said no to running an in-doubt call again."""
     was_refused = call.decision is not None and call.decision.verdict == "reject"
-    if call.outcome == "finished":  # what its body asked may have been declined: it went on, and this is its result
+    if (
+        call.outcome == "finished"
+    ):  # what its tool function asked may have been declined: it went on, and this is its result
         return True
     return call.outcome in _HAS_A_RESULT and not was_refused
 
@@ -105,10 +107,10 @@ async def cancel_run(frame: Frame) -> None:
 
 
 def note_stop(frame: Frame, error: BaseException) -> None:
-    """Write down what stopped the drive. Foreign messages may hold what nobody wants stored: the type does.
+    """Write down what stopped the drive. Foreign messages may hold what should not be stored: the type does.
 
-    A store that could not do its work stops nothing: it comes back, and then whoever looks next goes on. Nor does a
-    driver whose right has run out: the run is for whoever takes it next.
+    A store that could not do its work stops nothing: it comes back, and then the next process continues. Nor does a
+    driver whose right has run out: the run is for the next driver.
     """
     if type(error) is StoreError or isinstance(error, RunConflict):
         return

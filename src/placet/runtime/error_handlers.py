@@ -64,7 +64,7 @@ def details_of(result: RunResult) -> RunErrorDetails:
 
 
 class RunErrorHandlerInput(msgspec.Struct, frozen=True):
-    """What an error handler is told."""
+    """What an error handler gets."""
 
     error: Exception
     context: RunContextWrapper[Any]

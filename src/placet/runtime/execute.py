@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from placet.core.plan import HOSTED_MCP
 from placet.core.state import Call
-from placet.core.table import CONCLUDABLE, Status
+from placet.core.transitions import CONCLUDABLE, Status
 from placet.declare.agent import AgentTool
 from placet.declare.context import ToolContext
 from placet.declare.guardrail import GuardrailFunctionOutput, GuardrailResult
@@ -39,12 +39,12 @@ from placet.facts.events import (
     Outcome,
 )
 from placet.runtime.claiming import as_it_runs, claim, claim_handoff, examine, in_doubt
+from placet.runtime.decision_listener import DecisionListener
 from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.gating import digest_of_asking, hold, judge_again
-from placet.runtime.guarding import Tripped, judge_call, judge_result
-from placet.runtime.handing_over import hand_over
+from placet.runtime.guardrails import Tripped, judge_call, judge_result
+from placet.runtime.handoffs import hand_over
 from placet.runtime.journal import Overtaken
-from placet.runtime.listening import Ears
 from placet.runtime.nested import run_nested
 from placet.runtime.output import as_answer, as_tool_output, failure_text
 
@@ -53,11 +53,11 @@ _NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelB
 NOT_APPROVED = "Tool execution was not approved."
 INTERRUPTED = "it was interrupted (KeyboardInterrupt) while it ran"
 MAX_ATTEMPTS = 3
-"""So often a call whose tool may be repeated is begun, if each time nobody learned what became of it."""
+"""So often a call whose tool may be repeated is begun, if each time nobody learned what happened to it."""
 GIVEN_UP = "It is unknown whether this tool ran: it was interrupted, and a reviewer decided not to run it again."
 
 
-# -- decided calls that have no body to run ----------------------------------------------------------------------------
+# -- decided calls that run nothing ----------------------------------------------------------------------------
 
 
 async def conclude_calls(frame: Frame, calls: list[Call]) -> None:
@@ -82,7 +82,7 @@ async def _rejection_text(frame: Frame, call: Call) -> str:
     formatter = frame.config.tool_error_formatter
     if formatter is None:
         return NOT_APPROVED
-    await frame.journal.commit()  # user code may take for ever
+    await frame.journal.commit()  # user code may take forever
     kind = "function" if call.server is None else HOSTED_MCP
     args = ToolErrorFormatterArgs("approval_rejected", kind, call.name, call.label, NOT_APPROVED, frame.context)
     text = await awaited(formatter(args))
@@ -101,7 +101,7 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
             await hand_over(frame, calls[0])
         return
     if frame.is_leaving and frame.at_work:
-        await await_bodies(frame)
+        await await_tool_functions(frame)
         return
     stale = [call for call in calls if call.status is Status.ALLOWED and call.id not in frame.judged]
     if stale:
@@ -184,7 +184,7 @@ async def _work(frame: Frame, job: Job) -> None:
     """One place at work: run a tool function, record it, and give the place to the next call that waits for one."""
     try:
         try:
-            await _run_body(frame, job)
+            await _run_tool_function(frame, job)
         finally:
             frame.at_work.discard(job.call.id)
             frame.news.set()
@@ -204,9 +204,9 @@ async def _work(frame: Frame, job: Job) -> None:
 
 
 def _doubt_if_interrupted(frame: Frame, job: Job) -> None:
-    """Somebody wanted the process to end in the middle of an effect: nobody knows how far it got."""
-    is_body = job.call.status is Status.STARTED and job.call.id not in frame.run.children
-    if is_body and job.tool.recovery == "ask":
+    """The process was asked to end in the middle of an effect: it is unknown how far it got."""
+    is_tool_function = job.call.status is Status.STARTED and job.call.id not in frame.run.children
+    if is_tool_function and job.tool.recovery == "ask":
         frame.note(in_doubt(frame, job, INTERRUPTED))
 
 
@@ -218,19 +218,19 @@ def _written(frame: Frame, job: Job, value: object) -> Json:
     return output
 
 
-async def _run_body(frame: Frame, job: Job) -> None:
+async def _run_tool_function(frame: Frame, job: Job) -> None:
     ctx = tool_context(frame, job)
     frame.journal.require_lease()
     outcome: Outcome = "finished"
     failure: BaseException | None = None
     all_hooks = frame.all_hooks
     if all_hooks and job.call.id not in frame.run.children and ctx.answers is None:
-        await _tell_of_start(frame, job, ctx)  # what goes on was told of when it began
+        await _notify_of_start(frame, job, ctx)  # what goes on was told of when it began
     try:
         if isinstance(job.tool, AgentTool):
             found = await run_nested(frame, job, job.tool)
             if found is None:
-                return  # somebody in the nested run waits for a person: the call goes on when they have decided
+                return  # a call in the nested run waits for a person: the call goes on when they have decided
             output = found
         else:
             is_plain = frame.watch is None and job.tool.timeout is None
@@ -246,7 +246,7 @@ async def _run_body(frame: Frame, job: Job) -> None:
             output = _written(frame, job, judged)
     except asyncio.CancelledError:
         if frame.is_stopping:
-            raise  # the drive was cancelled: nobody knows how far the body got
+            raise  # the drive was cancelled: it is unknown how far the tool function got
         outcome, output = "failed", f"Tool '{job.tool.name}' was cancelled."
     except ToolOutcomeUnknown as error:
         if job.tool.recovery == "ask" or job.call.attempts >= MAX_ATTEMPTS:
@@ -254,7 +254,7 @@ async def _run_body(frame: Frame, job: Job) -> None:
         return  # a tool with a contract is recovered by the loop, as if its worker were gone
     except (Exception, SystemExit) as error:  # a tool's failure is data for the model, also if it is `sys.exit()`
         if isinstance(job.tool, AgentTool) and not isinstance(error, _NESTED_FAILURES):
-            raise  # a provider or a store that failed inside: the nested run can be gone on with, so it is not given up
+            raise  # a provider or a store that failed inside: the nested run can be continued, so it is not given up
         outcome = "failed"
         output, failure = await failure_text(job, ctx, error)
     frame.note(CallEnded(job.call.id, outcome, _with_edit_note(job, output)))
@@ -262,12 +262,12 @@ async def _run_body(frame: Frame, job: Job) -> None:
         raise failure
     for hooks in all_hooks:
         await frame.journal.commit()  # hooks are user code: what the tool did is safe first
-        told = output if isinstance(output, str) else fresh(output)
-        await hooks.on_tool_end(ctx, frame.agent, job.tool, frame.journal.values.get(job.call.id, told))
+        shown = output if isinstance(output, str) else fresh(output)
+        await hooks.on_tool_end(ctx, frame.agent, job.tool, frame.journal.values.get(job.call.id, shown))
 
 
 def _asking(frame: Frame, job: Job, needs: NeedsInput) -> InputAsked | CallEnded:
-    """The body asks a person something and gives its place up: the call waits, and costs nothing meanwhile."""
+    """The tool function asks a person something and ends for now: the call waits, and costs nothing meanwhile."""
     limit = frame.config.limits.output
     if not needs.questions or len(encode(needs.questions)) + len(needs.state or "") > limit:
         what = f"something larger than the limit of {limit} bytes" if needs.questions else "nothing"
@@ -286,7 +286,7 @@ def _asking(frame: Frame, job: Job, needs: NeedsInput) -> InputAsked | CallEnded
     )
 
 
-async def _tell_of_start(frame: Frame, job: Job, ctx: ToolContext[Any]) -> None:
+async def _notify_of_start(frame: Frame, job: Job, ctx: ToolContext[Any]) -> None:
     try:
         for hooks in frame.all_hooks:
             await hooks.on_tool_start(ctx, frame.agent, job.tool)
@@ -315,7 +315,7 @@ def _tripwire(job: Job, tripped: Tripped) -> ToolOutputGuardrailTripwireTriggere
 async def _observed(frame: Frame, job: Job, ctx: ToolContext[Any]) -> object:
     if frame.watch is None:
         return await _invoke(job, ctx)
-    with frame.watch.around_body(job.call.id):
+    with frame.watch.around_tool_function(job.call.id):
         return await _invoke(job, ctx)
 
 
@@ -346,22 +346,22 @@ def _parts(output: Json) -> list[Json]:
     return output if isinstance(output, list) else [output]
 
 
-async def await_bodies(frame: Frame) -> None:
-    """Wait until all bodies have ended, or somebody decides something. What has ended is made durable at once."""
-    ears = Ears(frame)
+async def await_tool_functions(frame: Frame) -> None:
+    """Wait until all tool functions have ended, or a decision is made. What has ended is made durable at once."""
+    listener = DecisionListener(frame)
     try:
-        while frame.at_work and not ears.has_heard:
-            ears.open()
+        while frame.at_work and not listener.has_news_here:
+            listener.open()
             await frame.news.wait()
             frame.news.clear()
-            if ears.has_grown:
-                ears.has_grown = False
+            if listener.has_grown:
+                listener.has_grown = False
                 await frame.journal.take_in()
             if frame.at_work:
                 await frame.journal.commit()
     finally:
-        await ears.close()
-    if ears.has_heard:  # another frame may have taken in what was appended: the fold was made anew
+        await listener.close()
+    if listener.has_news_here:  # another frame may have taken in what was appended: the fold was made again
         frame.look_again(has_news=True)
 
 
@@ -401,7 +401,7 @@ def _in_doubt_unseen(frame: Frame, call: Call) -> CallInDoubt:
 
 
 async def recover_calls(frame: Frame, calls: list[Call]) -> None:
-    """Somebody claimed these and is gone. Each tool's contract says what to do; without one, a person is asked."""
+    """The process that claimed these is gone. Each tool's contract says what to do; without one, a person is asked."""
     await frame.look_for_tools()
     for call in calls:
         if frame.agent.handoff_named(call.name) is not None:
@@ -449,7 +449,7 @@ def _as_found(frame: Frame, job: Job, value: object) -> CallEnded:
     return CallEnded(job.call.id, "finished", _with_edit_note(job, output))
 
 
-async def finish_bodies(frame: Frame) -> None:
+async def finish_tool_functions(frame: Frame) -> None:
     """Begin nothing more, and let what runs come to its end: an error elsewhere is no reason to leave effects in
     doubt."""
     frame.queue.clear()
@@ -457,7 +457,7 @@ async def finish_bodies(frame: Frame) -> None:
         await asyncio.wait(list(frame.tasks))
 
 
-async def abandon_bodies(frame: Frame) -> None:
+async def abandon_tool_functions(frame: Frame) -> None:
     """Stop what runs."""
     frame.is_stopping = True
     tasks = list(frame.tasks)
@@ -467,10 +467,10 @@ async def abandon_bodies(frame: Frame) -> None:
         await asyncio.wait(tasks)
 
 
-def doubt_bodies(frame: Frame, why: str) -> None:
-    """A body that was stopped is in doubt, unless its contract knows what to do at the next drive."""
+def put_tool_functions_in_doubt(frame: Frame, why: str) -> None:
+    """A tool function that was stopped is in doubt, unless its contract knows what to do at the next drive."""
     for call in frame.run.calls.values():
         tool = frame.tool_of(call)
-        is_body = call.status is Status.STARTED and call.id not in frame.run.children
-        if is_body and tool is not None and tool.recovery == "ask":
+        is_tool_function = call.status is Status.STARTED and call.id not in frame.run.children
+        if is_tool_function and tool is not None and tool.recovery == "ask":
             frame.note(in_doubt(frame, as_it_runs(call, tool), why))

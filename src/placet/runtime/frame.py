@@ -18,7 +18,7 @@ from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.lifecycle import AsRunHooks, RunHooks
 from placet.declare.run_config import RunConfig
 from placet.declare.tool import Tool, if_of_kind
-from placet.declare.tool_values import Validated
+from placet.declare.tool_values import ValidatedArguments
 from placet.facts.codec import fresh
 from placet.facts.events import PlainFact
 from placet.facts.ids import call_id
@@ -26,9 +26,9 @@ from placet.facts.raw_items import RawItem
 from placet.ports import Model, Session, SpeaksAnotherProtocol
 from placet.runtime.defaults import model_named
 from placet.runtime.journal import Journal
-from placet.runtime.stream import Feed
+from placet.runtime.observers import DriveObservers
+from placet.runtime.stream import StreamQueue
 from placet.runtime.toolsets import find_tools
-from placet.runtime.watching import Watch
 
 V = TypeVar("V")
 
@@ -100,7 +100,7 @@ class Frame:
         context: RunContextWrapper[Any],
         config: RunConfig,
         hooks: RunHooks[Any] | None,
-        feed: Feed | None,
+        feed: StreamQueue | None,
         resend: bool | None = None,
         by_hand: Ledger | None = None,
         session: Session | None = None,
@@ -124,11 +124,11 @@ class Frame:
         self.by_hand = by_hand
         """Decisions that were made before the run began, on a wrapper that belonged to no run."""
         self.at_work: set[str] = set()
-        """The calls whose bodies run now, or wait for a place to run."""
-        self.watch: Watch | None = None
+        """The calls whose tool functions run now, or wait for a place to run."""
+        self.watch: DriveObservers | None = None
         self.judged: set[str] = set()
         """Calls that the rules of this drive let pass."""
-        self.ready: dict[str, Validated] = {}
+        self.ready: dict[str, ValidatedArguments] = {}
         """Calls whose arguments were validated in this drive, and that have not begun."""
         self.set_aside: set[str] = set()
         """Calls that an operator holds back."""
@@ -140,17 +140,17 @@ class Frame:
         self.is_stopping = False
         self.stop_after_turn = False
         self.should_leave: Callable[[], bool] | None = None
-        """Whether whoever drives wants to stop where nothing is in the air: a worker that is to end does."""
+        """Whether the driver wants to stop where nothing is in the air: a worker that is to end does."""
         self.was_left = False
         """The drive stopped for that, and there is more to do."""
         self.news = asyncio.Event()
-        """A body has ended, or somebody has decided something."""
+        """A tool function has ended, or a decision was made."""
         self.failures: tuple[BaseException, ...] = ()
-        """Errors of bodies and hooks that end the drive, once the siblings are done."""
+        """Errors of tool functions and hooks that end the drive, once the siblings are done."""
 
     def look_again(self, *, has_news: bool = False) -> None:
         """Find the run, and the agent that is at work in it: when the frame is made, after a handoff, and when the log
-        was folded anew. There, a nested run whose beginning was not durable yet has been begun again, as another
+        was folded again. There, a nested run whose beginning was not durable yet has been begun again, as another
         object; all others are the ones that they were."""
         self.has_news = has_news
         """Others have appended something: a standing decision may be among it."""
@@ -165,12 +165,12 @@ class Frame:
 
     @property
     def may_leave(self) -> bool:
-        """Nothing is in the air, and whoever drives wants to go."""
+        """Nothing is in the air, and the driver wants to go."""
         return self.is_leaving and not self.at_work
 
     @property
     def is_leaving(self) -> bool:
-        """Whoever drives wants to go: nothing more is begun."""
+        """The driver wants to go: nothing more is begun."""
         return self.should_leave is not None and self.should_leave()
 
     def note(self, fact: PlainFact) -> None:
@@ -225,7 +225,8 @@ class Frame:
 
 
 def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
-    """What a body is given. Written out: its fifteen arguments, by their names, cost more than the rest of a claim."""
+    """What a tool function is given. Written out: its fifteen arguments, by their names, cost more than the rest of a
+    claim."""
     shared, call = frame.context, job.call
     ctx: ToolContext[Any] = ToolContext.__new__(ToolContext)
     ctx.context, ctx.usage = shared.context, shared.usage

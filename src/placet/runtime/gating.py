@@ -10,6 +10,12 @@ import msgspec
 
 from placet.core.approvals import Entry, name_of
 from placet.core.deciding import facts_to_append, is_about
+from placet.core.four_eyes import (
+    has_approval,
+    why_approval_does_not_count,
+    why_decision_does_not_count,
+    why_decisions_do_not_count,
+)
 from placet.core.gate import (
     Ask,
     Free,
@@ -24,9 +30,8 @@ from placet.core.gate import (
     newest_grant,
 )
 from placet.core.plan import HOSTED_MCP
-from placet.core.separation import says_yes, why_not_theirs, why_not_these, why_not_this
 from placet.core.state import Call, RunFold
-from placet.core.table import Status
+from placet.core.transitions import Status
 from placet.declare.decisions import label_key
 from placet.declare.hosted_tools import (
     HostedMCPCallable,
@@ -49,16 +54,16 @@ from placet.facts.events import (
     QuestionEscalated,
 )
 from placet.ports import Store
-from placet.runtime.deciding_in_code import decide_in_code
 from placet.runtime.frame import Frame, Job, awaited, tool_context
-from placet.runtime.guarding import judge_call
-from placet.runtime.handing_over import ONLY_ONE, settle_handoff
+from placet.runtime.guardrails import judge_call
+from placet.runtime.handoffs import ONLY_ONE, settle_handoff
+from placet.runtime.on_approval import decide_in_code
 from placet.runtime.output import failure_text
 from placet.runtime.validating import opaque_in, validate_calls
 
 
 async def gate_calls(frame: Frame, calls: list[Call]) -> None:
-    """Judge calls that nobody has judged. Only an explicit «no approval needed» lets one run."""
+    """Judge calls that are not judged yet. Only an explicit «no approval needed» lets one run."""
     if frame.agent.handoffs:
         calls = await _set_handoffs_aside(frame, calls)
     tools = list(map(frame.agent.tool_of, calls))
@@ -90,7 +95,7 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     if invalid:
         await _answer_invalid(frame, calls, tools, invalid)
     if held:
-        await _apply_words_by_hand(frame, held)
+        await _apply_decisions_by_hand(frame, held)
         await decide_by_grants(frame)
         await decide_in_code(frame, [(call, tool) for call, tool in zip(calls, tools, strict=True) if call in held])
 
@@ -127,7 +132,7 @@ async def _answer_invalid(
         if tool is None or call.id not in invalid or call.status not in (Status.PROPOSED, Status.ALLOWED):
             continue
         if call.id in frame.judged:
-            continue  # nobody has to be asked: the call fails where it would run
+            continue  # no person has to be asked: the call fails where it would run
         job = Job(call, tool, call.effective_text)
         text, failure = await failure_text(job, tool_context(frame, job), invalid[call.id])
         frame.note(CallEnded(call.id, "denied", text))
@@ -275,7 +280,7 @@ def digest_now(run: RunFold, call: Call, tool: Tool, *, as_asked: bool = False, 
 def digest_of_asking(
     run: RunFold, call: Call, tool: Tool, questions: dict[str, JsonObject], *, like: str | None = None
 ) -> str:
-    """The digest of what a person answers when the body of a call asks for input, with today's tool."""
+    """The digest of what a person answers when the tool function of a call asks for input, with today's tool."""
     is_old = like is not None and is_first_version(like)
     fingerprint = tool.first_fingerprint if is_old else tool.fingerprint
     shown = _shown(call, as_written=is_old)
@@ -304,21 +309,21 @@ async def decide_by_grants(frame: Frame) -> None:
         waiting = [call for call in run.calls.values() if may_be_granted(call, now)]
         if not waiting:
             continue
-        standing = list(await frame.journal.store.standing_grants(run.response_agent))
-        if not standing and not root.ledger.grants():
+        grants = list(await frame.journal.store.standing_grants(run.response_agent))
+        if not grants and not root.ledger.grants():
             continue
         four_eyes = await frame.journal.store.four_eyes()
         for call in waiting:
-            await _decide_by_grant(frame, run, call, standing, four_eyes)
+            await _decide_by_grant(frame, run, call, grants, four_eyes)
 
 
 async def _decide_by_grant(
-    frame: Frame, run: RunFold, call: Call, standing: list[GrantMade], four_eyes: Sequence[Pattern]
+    frame: Frame, run: RunFold, call: Call, grants: list[GrantMade], four_eyes: Sequence[Pattern]
 ) -> None:
     entry, ledger, now = frame.run.ledger.entry(call.id), frame.run.ledger, frame.journal.now()
     assert entry is not None, "a held call is in the ledger"
     arguments = call.effective
-    foreign = [grant for grant in standing if not ledger.has_had(grant.id)]
+    foreign = [grant for grant in grants if not ledger.has_had(grant.id)]
     candidates = [
         grant for grant in newest_first([*foreign, *ledger.grants()]) if _may_decide(frame, run, call, grant, four_eyes)
     ]
@@ -335,11 +340,14 @@ async def _decide_by_grant(
 
 
 def _may_decide(frame: Frame, run: RunFold, call: Call, grant: GrantMade, four_eyes: Sequence[Pattern]) -> bool:
-    """Whether the author of a standing decision could have decided this very call. Anybody may say no."""
+    """Whether the author of a standing decision could have decided this very call. Every person may reject."""
     if grant.verdict == "reject" or not four_eyes:
         return True
     started_by, agent = frame.journal.run.started_by, run.response_agent
-    return why_not_theirs(four_eyes, agent=agent, tool=call.name, started_by=started_by, author=grant.by) is None
+    return (
+        why_approval_does_not_count(four_eyes, agent=agent, tool=call.name, started_by=started_by, author=grant.by)
+        is None
+    )
 
 
 def _by_grant(grant: GrantMade, entry: Entry, now: float) -> DecisionMade:
@@ -363,7 +371,7 @@ NOT_ANSWERED = (
 
 
 def expire_questions(frame: Frame) -> None:
-    """End or escalate what nobody decided in time, if that was asked for: mere waiting decides nothing."""
+    """End or escalate what was not decided in time, if that was asked for: mere waiting decides nothing."""
     for path, fact in ends_by_time(frame.run, frame.journal.now()):
         frame.journal.note(path, fact)
 
@@ -394,25 +402,28 @@ async def absorb_decisions(frame: Frame) -> None:
 async def refuse_own_yes(store: Store, root: RunFold, facts: Sequence[AnyFact]) -> None:
     """AccessDenied, before anything is written, where four eyes are demanded and one of these says yes to a call of its
     author's own run."""
-    if says_yes(facts):
-        why = why_not_these(await store.four_eyes(), root, facts)
+    if has_approval(facts):
+        why = why_decisions_do_not_count(await store.four_eyes(), root, facts)
         if why is not None:
             raise AccessDenied(f"Nothing was decided: {why}")
 
 
-async def _apply_words_by_hand(frame: Frame, held: list[Call]) -> None:
+async def _apply_decisions_by_hand(frame: Frame, held: list[Call]) -> None:
     """Decisions that were made before the run, on a wrapper that belonged to none: they name their call by label, tool
     and arguments. A standing one becomes a grant of this run, so that it holds after a pause too.
     """
     if frame.by_hand is None or frame.path:
         return
     for call in held:
-        word = frame.by_hand.word_by_hand(label_key(call.name, call.label))
+        found = frame.by_hand.decision_by_hand(label_key(call.name, call.label))
         entry = frame.run.ledger.entry(call.id)
-        if word is not None and entry is not None and is_about(word[0].arguments, entry):
-            said = msgspec.structs.replace(word[1], call=call.id, request=call.request, digest=call.digest)
-            if not says_yes([said]) or why_not_this(await frame.journal.store.four_eyes(), frame.run, said) is None:
-                frame.note(said)
+        if found is not None and entry is not None and is_about(found[0].arguments, entry):
+            decision = msgspec.structs.replace(found[1], call=call.id, request=call.request, digest=call.digest)
+            if (
+                not has_approval([decision])
+                or why_decision_does_not_count(await frame.journal.store.four_eyes(), frame.run, decision) is None
+            ):
+                frame.note(decision)
     known = {grant.id for grant in frame.run.ledger.grants()}
     for grant in frame.by_hand.grants_by_hand():
         for call in held:

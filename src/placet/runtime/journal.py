@@ -2,7 +2,7 @@
 
 `note` applies facts to the fold at once, `commit` makes them durable. Two kinds of facts must be committed before what
 they announce: claims before effects, «request sent» before the request. Everything else must be committed before user
-code that may take for ever, and before the drive ends.
+code that may take forever, and before the drive ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NoReturn
 from placet.clock import Clock
 from placet.core.deciding import facts_to_append
 from placet.core.fold import apply
-from placet.core.log import Line, Log, read_lines, tells_nothing
+from placet.core.log import Line, Log, read_lines, was_erased
 from placet.core.replay import fold_records
 from placet.core.snapshot import UnusableFold, restore
 from placet.core.state import RunFold
@@ -77,7 +77,7 @@ class Journal:
         self._clock = clock
         self._noted: list[AnyFact] = []
         self._broken_by: BaseException | None = None
-        """An append failed, and nobody knows whether it was written: this drive writes nothing more."""
+        """An append failed, and it is unknown whether it was written: this drive writes nothing more."""
         self._generation = 0
         """How often what was noted had to be dropped because the log had grown."""
         self._writing = asyncio.Lock()
@@ -96,7 +96,7 @@ class Journal:
 
     @property
     def has_lease(self) -> bool:
-        """Whether nobody can have taken over: a driver that was frozen for too long may have been."""
+        """Whether no other process can have taken over: a driver that was frozen for too long may have been."""
         return self._clock.monotonic() <= self.lease.live_until
 
     def require_lease(self) -> None:
@@ -130,7 +130,7 @@ class Journal:
         try:
             if self._broken_by is not None:
                 raise self._broken_by
-            if generation != self._generation:  # somebody else's append found it out, and ours was dropped with theirs
+            if generation != self._generation:  # another task's append found it out, and ours was dropped with theirs
                 raise Overtaken
             if self._noted:
                 facts, self._noted = self._noted, []
@@ -144,7 +144,7 @@ class Journal:
             self._noted.clear()
             self._refold()
 
-    def _tell(self, at: float, facts: Sequence[AnyFact]) -> None:
+    def _publish(self, at: float, facts: Sequence[AnyFact]) -> None:
         for subscriber in list(self.subscribers):
             subscriber(at, facts)
 
@@ -166,12 +166,12 @@ class Journal:
         self._bytes = size
         self.log.append(line)
         if self.subscribers:
-            self._tell(line.at, facts)
+            self._publish(line.at, facts)
 
     def _break_off(self, line: Line | None, error: BaseException) -> None:
-        """Nobody knows whether the line was written. Certain is the log as it was: the fold goes back to that.
+        """It is unknown whether the line was written. Certain is the log as it was: the fold goes back to that.
 
-        Of a run whose very first line it is, the line itself is all that is known, and it can be gone on from.
+        Of a run whose very first line it is, the line itself is all that is known, and it can be continued.
         """
         self._broken_by = error
         self._noted.clear()
@@ -180,7 +180,7 @@ class Journal:
         self._refold()
 
     async def _catch_up(self, facts: list[AnyFact]) -> NoReturn:
-        """Somebody decided something meanwhile. Take it in, keep what has happened, and have the next step judged anew.
+        """A decision was made meanwhile. Take it in, keep what has happened, and have the next step judged again.
 
         What was only announced (a request, claims) has not been done yet: it is dropped, and Overtaken tells the loop.
         """
@@ -220,7 +220,7 @@ class Journal:
             self.note_all([fact])
 
     async def take_in(self) -> None:
-        """Take in what others appended, if they did: then Overtaken has the next step judged anew."""
+        """Take in what others appended, if they did: then Overtaken has the next step judged again."""
         async with self._writing:
             if self._broken_by is not None:
                 raise self._broken_by
@@ -255,10 +255,10 @@ class Journal:
         self._bytes = log.size
         self._refold()
         for record in foreign:
-            self._tell(record.at, record.facts)
+            self._publish(record.at, record.facts)
 
     def _refold(self) -> None:
-        """Fold the log anew. The fold that frames hold, and the ledger and the usage that contexts hold, stay the same
+        """Fold the log again. The fold that frames hold, and the ledger and the usage that contexts hold, stay the same
         objects."""
         fresh = fold_log(self.log)
         self.run.ledger.become(fresh.ledger)
@@ -294,7 +294,7 @@ def _bare(fact: AnyFact) -> PlainFact:
 def fold_log(log: Log) -> RunFold:
     """The fold of a log, with what stood before its lines; RunFinished for one that was erased."""
     records = read_lines(log.lines)
-    if records and tells_nothing(records[0]):
+    if records and was_erased(records[0]):
         raise RunFinished(f"Run {log.run_id} has ended, and its data was erased: nothing of it is left to show.")
     run = RunFold() if log.base is None else restore(log.base)
     fold_records(records, run)
@@ -308,7 +308,7 @@ async def load_recent(store: DeskStore, run_id: str) -> tuple[StoredRun, Log, Ru
         return None
     try:
         return stored, stored.log, fold_log(stored.log)
-    except UnusableFold:  # a cache is only a cache: the log has it all, and the next append caches it anew
+    except UnusableFold:  # a cache is only a cache: the log has it all, and the next append caches it again
         stored = await store.load(run_id)
     if stored is None or stored.log is None:
         return None

@@ -11,7 +11,7 @@ from typing import assert_never
 from placet.core.next_step import (
     AdvanceCalls,
     AskModel,
-    AwaitBodies,
+    AwaitToolFunctions,
     CancelRun,
     ConcludeRun,
     GateCalls,
@@ -27,17 +27,17 @@ from placet.core.next_step import (
 from placet.facts.errors import MaxTurnsExceeded, RunConflict, StoreError
 from placet.runtime.ending import cancel_run, conclude_run, end_by_handler, judge_turn, note_stop
 from placet.runtime.execute import (
-    abandon_bodies,
-    await_bodies,
+    abandon_tool_functions,
+    await_tool_functions,
     conclude_calls,
-    doubt_bodies,
-    finish_bodies,
+    finish_tool_functions,
+    put_tool_functions_in_doubt,
     recover_calls,
     start_calls,
 )
 from placet.runtime.frame import Frame
 from placet.runtime.gating import absorb_decisions, decide_by_grants, expire_questions, gate_calls
-from placet.runtime.guarding import judge_input_late, report_tripwire
+from placet.runtime.guardrails import judge_input_late, report_tripwire
 from placet.runtime.journal import Overtaken
 from placet.runtime.model_call import ask_model, settle_request
 from placet.runtime.session_writing import write_session
@@ -54,10 +54,10 @@ async def drive(frame: Frame) -> None:
                 is_begun = await begin(frame)
             if frame.has_news or frame.run.ledger.has_staged():
                 await absorb_decisions(frame)
-            if frame.failures and not frame.at_work:  # a body's error, once its siblings are done and recorded
+            if frame.failures and not frame.at_work:  # a tool function's error, once its siblings are done and recorded
                 raise frame.failures[0]
             is_over = await take(next_step(frame.run, frame.at_work, frame.set_aside), frame)
-        except Overtaken:  # somebody decided something in between
+        except Overtaken:  # a decision was made in between
             frame.look_again(has_news=True)
 
 
@@ -75,7 +75,7 @@ _BEGINNING_SOMETHING = (AdvanceCalls, *_BETWEEN_TURNS)
 
 
 def is_left_before(step: Step, frame: Frame) -> bool:
-    """Whether whoever drives goes here, and leaves the step to whoever comes next."""
+    """Whether the driver goes here, and leaves the step to the next driver."""
     if frame.should_leave is not None and isinstance(step, _BEGINNING_SOMETHING) and frame.may_leave:
         frame.was_left = True
         return True
@@ -94,8 +94,8 @@ async def take(step: Step, frame: Frame) -> bool:
             if step.concludable:
                 await conclude_calls(frame, step.concludable)
             await start_calls(frame, step.runnable)
-        case AwaitBodies():
-            await await_bodies(frame)
+        case AwaitToolFunctions():
+            await await_tool_functions(frame)
         case JudgeTurn():
             await judge_turn(frame)
         case AskModel():
@@ -120,7 +120,7 @@ async def take(step: Step, frame: Frame) -> bool:
 
 
 async def drive_safely(frame: Frame) -> None:
-    """Drive; whatever ends the drive, leave a log that can be gone on from."""
+    """Drive; whatever ends the drive, leave a log that can be continued."""
     try:
         await drive(frame)
     except MaxTurnsExceeded as error:
@@ -128,9 +128,9 @@ async def drive_safely(frame: Frame) -> None:
             await _leave(frame, error)
             raise
     except asyncio.CancelledError:
-        await abandon_bodies(frame)
+        await abandon_tool_functions(frame)
         with contextlib.suppress(StoreError, Overtaken):
-            doubt_bodies(frame, "it was broken off while it ran")
+            put_tool_functions_in_doubt(frame, "it was broken off while it ran")
             await frame.journal.commit()
         raise
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # `sys.exit()` in a hook or a rule stops the run too
@@ -140,7 +140,7 @@ async def drive_safely(frame: Frame) -> None:
 
 async def _leave(frame: Frame, error: BaseException) -> None:
     """Let what runs come to its end and write down what stopped the drive: the error itself is the one to tell of."""
-    await finish_bodies(frame)
+    await finish_tool_functions(frame)
     with contextlib.suppress(StoreError, Overtaken, RunConflict):
         note_stop(frame, error)
         await frame.journal.commit()

@@ -1,4 +1,4 @@
-"""Asking the model: what is unsent goes out, the answer acknowledges it, and nobody guesses what became of a lost
+"""Asking the model: what is unsent goes out, the answer acknowledges it, and nobody guesses what happened to a lost
 request."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from placet.core.delivery import Outgoing, outgoing
 from placet.core.plan import is_call, is_result, problem_with
 from placet.declare.handoff import Handoff
 from placet.declare.hosted_tools import HostedTool
-from placet.declare.lifecycle import hears
+from placet.declare.lifecycle import has_hook_for
 from placet.declare.output_schema import OutputSchema
 from placet.declare.run_config import CallModelData, ModelInputData
 from placet.facts.codec import JsonObject, NotPlain, fresh, plain_item
@@ -44,8 +44,8 @@ from placet.ports import Declared, Model, ModelRequest, RawEvent, Reconciled, To
 from placet.runtime.defaults import default_settings
 from placet.runtime.error_handlers import end_by_handler, kind_of
 from placet.runtime.frame import Frame, awaited
-from placet.runtime.guarding import InputTripped, Judging, input_guardrails, start_judging_input, unless_tripped
-from placet.runtime.handing_over import output_labels, paired
+from placet.runtime.guardrails import InputTripped, Judging, input_guardrails, start_judging_input, unless_tripped
+from placet.runtime.handoffs import output_labels, paired
 from placet.runtime.output import output_schema, parse_final
 from placet.runtime.retrying import Retrying
 from placet.runtime.session_writing import write_session
@@ -55,7 +55,7 @@ _NOTHING = object()
 
 
 async def ask_model(frame: Frame) -> None:
-    """One request: prepare it, note that it is sent, send it, note what became of it."""
+    """One request: prepare it, note that it is sent, send it, note what happened to it."""
     run = frame.run
     if run.max_turns is not None and run.turn >= run.max_turns:
         raise MaxTurnsExceeded(
@@ -124,7 +124,7 @@ async def _answer(frame: Frame, model: Model, request: ModelRequest, judging: Ju
 
 
 def _note_failure(frame: Frame, error: Exception) -> bool:
-    """Write down what became of the request. True: nobody knows whether it was taken.
+    """Write down what happened to the request. True: it is unknown whether it was taken.
 
     A lock may be that of an earlier attempt, which was lost and is still at work: then the conversation is looked at
     again before anything more is sent.
@@ -140,7 +140,7 @@ async def _prepare(frame: Frame, model: Model) -> ModelRequest:
     agent = frame.agent
     instructions, all_hooks = agent.instructions, frame.all_hooks
     if callable(instructions) or all_hooks:
-        await frame.journal.commit()  # user code may take for ever: what happened is safe first
+        await frame.journal.commit()  # user code may take forever: what happened is safe first
     prompt = await awaited(instructions(frame.context, agent)) if callable(instructions) else instructions
     enabled = await frame.enabled_tools(look_again=True)
     tools = [
@@ -157,7 +157,7 @@ async def _prepare(frame: Frame, model: Model) -> ModelRequest:
         items, prompt = await _filtered(frame, out, prompt)
     frame.context.turn_input = items
     for hooks in all_hooks:
-        if hears(hooks, "on_llm_start"):
+        if has_hook_for(hooks, "on_llm_start"):
             await hooks.on_llm_start(frame.context, agent, prompt, fresh(items))
     if not getattr(model, "leaves_input_alone", False):
         items = fresh(items)  # a foreign model may change what it is given
@@ -291,7 +291,7 @@ def _request_id(response: Any) -> str | None:
 
 
 def _as_output(frame: Frame, response: object) -> tuple[list[JsonObject], str | None]:
-    """The output as plain items, or the reason why no run can go on with it."""
+    """The output as plain items, or the reason why no run can continue with it."""
     if not isinstance(response, ModelResponse) or not isinstance(response.usage, Usage):
         return [], f"it is a {type(response).__name__} and not a ModelResponse with a Usage"
     if not _is_countable(response.usage):
@@ -322,7 +322,7 @@ def _problem_with_end(frame: Frame, output: list[JsonObject]) -> str | None:
 
 
 def _brief(error: Exception) -> str:
-    """What the log says of an error: its type and status. Messages of providers may hold what nobody wants stored."""
+    """What the log says of an error: its type and status. Messages of providers may hold what should not be stored."""
     status = error.status if isinstance(error, ProviderError) else None
     return type(error).__name__ if status is None else f"{type(error).__name__} {status}"
 
@@ -348,7 +348,7 @@ async def settle_request(frame: Frame) -> None:
 
 
 async def _look(frame: Frame, request: ModelRequest, retrying: Retrying, cause: Exception | None) -> Reconciled:
-    """Ask the conversation itself what became of the request. Whoever cannot tell raises DeliveryUnknown."""
+    """Ask the conversation itself what happened to the request. A model that cannot tell raises DeliveryUnknown."""
     look = getattr(frame.model, "find_request", None)
     found: Reconciled | None = None
     while look is not None and found is None:

@@ -19,17 +19,17 @@ from placet.facts.raw_items import RawItem
 from placet.runtime.frame import Frame, Job, awaited
 from placet.runtime.output import as_tool_output
 from placet.runtime.result import RunResult
-from placet.runtime.stream import Feed
+from placet.runtime.stream import StreamQueue
 from placet.states.run_state import as_input, pending_item
 
 
 async def run_nested(frame: Frame, job: Job, tool: AgentTool) -> Json | None:
-    """Drive the nested run as far as it goes. Its output, or None while somebody in it waits for a person."""
+    """Drive the nested run as far as it goes. Its output, or None while a call in it waits for a person."""
     is_new = frame.journal.run.find(job.call.id) is None
     if is_new:
         _begin(frame, job, tool)
     child = _child_frame(frame, job, tool)
-    async with _told_to(tool, child, job, is_new=is_new):
+    async with _forwarding_to(tool, child, job, is_new=is_new):
         if is_new and child.all_hooks:
             await child.journal.commit()
             for hooks in child.all_hooks:
@@ -107,13 +107,13 @@ def nested_result(child: Frame) -> RunResult:
 
 
 @asynccontextmanager
-async def _told_to(tool: AgentTool, child: Frame, job: Job, *, is_new: bool) -> AsyncIterator[None]:
+async def _forwarding_to(tool: AgentTool, child: Frame, job: Job, *, is_new: bool) -> AsyncIterator[None]:
     """While the child runs, tell `on_stream` what happens in it."""
     listener = tool.on_stream
     if listener is None:
         yield
         return
-    feed = Feed(
+    feed = StreamQueue(
         child.run_id,
         child.graph,
         lambda local: pending_item(child.journal.run, local, child.run_id, child.graph),
@@ -125,19 +125,19 @@ async def _told_to(tool: AgentTool, child: Frame, job: Job, *, is_new: bool) -> 
     child.feed = feed
     child.journal.subscribers.append(feed.publish)
 
-    async def tell() -> None:
+    async def forward() -> None:
         try:
             async for event in feed.events():
-                told = AgentToolStreamEvent(event=event, agent=child.agent, tool_call=RawItem(job.call.item))
-                await awaited(listener(told))
+                wrapped = AgentToolStreamEvent(event=event, agent=child.agent, tool_call=RawItem(job.call.item))
+                await awaited(listener(wrapped))
         finally:
             feed.close()  # a listener that failed must not make the child wait for it
 
-    telling = asyncio.create_task(tell())
+    forwarding = asyncio.create_task(forward())
     try:
         yield
         await child.journal.commit()
     finally:
         child.journal.subscribers.remove(feed.publish)
         feed.close()
-        await telling
+        await forwarding

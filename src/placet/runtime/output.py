@@ -61,7 +61,7 @@ async def failure_text(
 
 
 def _as_failure(job: Job, raised: Exception | SystemExit) -> Exception:
-    """A body that wants the process to end gets its own end, and nobody else's."""
+    """A tool function that wants the process to end gets its own end, and nobody else's."""
     if isinstance(raised, Exception):
         return raised
     failure = ToolError(f"Tool '{job.tool.name}' called sys.exit({raised.code!r}).")

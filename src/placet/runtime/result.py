@@ -23,7 +23,7 @@ from placet.runtime.frame import Frame
 from placet.runtime.journal import GuardrailInfos, fold_log
 from placet.runtime.output import parse_final
 from placet.runtime.render import guardrail_results_of, input_of, items_of, responses_of
-from placet.runtime.stream import Feed, StreamEvent
+from placet.runtime.stream import StreamEvent, StreamQueue
 from placet.states.run_state import RunState, interruptions_of
 
 V = TypeVar("V")
@@ -143,7 +143,7 @@ class RunResultStreaming(RunResult):
     def __init__(self, graph: AgentGraph, context: RunContextWrapper[Any], clock: Clock) -> None:
         super().__init__(graph, Log("", b""), RunFold(), context, clock)
         self._task: asyncio.Future[None] | None = None
-        self._feed: Feed | None = None
+        self._feed: StreamQueue | None = None
         self._frame: Frame | None = None
         self._begun = asyncio.Event()
         self._stop_after_turn = False
@@ -182,7 +182,7 @@ class RunResultStreaming(RunResult):
         return UserError(f"The run {why}. Nothing has happened: run its input, or the state that it was given, again.")
 
     def cancel(self, mode: Literal["immediate", "after_turn"] = "immediate") -> None:
-        """Stop at once (a body that runs is then in doubt), or when the turn is over.
+        """Stop at once (a tool function that runs is then in doubt), or when the turn is over.
 
         The state can be resumed either way.
         """
@@ -206,7 +206,7 @@ class RunResultStreaming(RunResult):
         task.add_done_callback(reader.ended)
         weakref.finalize(self, reader.abandon).atexit = False
 
-    def connect(self, frame: Frame, feed: Feed) -> None:
+    def connect(self, frame: Frame, feed: StreamQueue) -> None:
         """The drive begins."""
         self._frame, self._feed = frame, feed
         frame.stop_after_turn = self._stop_after_turn
@@ -243,10 +243,10 @@ class Reader:
 
     def __init__(self, result: RunResultStreaming) -> None:
         self._result = weakref.ref(result)
-        self._feed: Feed | None = None
+        self._feed: StreamQueue | None = None
         self._loop = asyncio.get_running_loop()
 
-    def connect(self, frame: Frame, feed: Feed) -> None:
+    def connect(self, frame: Frame, feed: StreamQueue) -> None:
         """The drive begins."""
         self._feed = feed
         result = self._result()

@@ -41,9 +41,9 @@ async def resume(
     journal = Journal(known, run, store, lease, config.clock, config.limits.log)
     if missing:
         await _hand_over(journal, missing, state._log.head)
-    said = facts_to_append(run, new_words(state))
-    await refuse_own_yes(store, run, said)
-    journal.note_all(said)
+    decisions = facts_to_append(run, new_decisions(state))
+    await refuse_own_yes(store, run, decisions)
+    journal.note_all(decisions)
     journal.note_all(_new_input(run, state))
     return journal
 
@@ -81,14 +81,14 @@ async def _hand_over(journal: Journal, missing: Sequence[bytes], head: bytes) ->
     journal.log = ahead
 
 
-def new_words(state: RunState[Any]) -> tuple[DecisionMade | GrantMade, ...]:
+def new_decisions(state: RunState[Any]) -> tuple[DecisionMade | GrantMade, ...]:
     """The decisions of the state that are about calls of this run; those by label wait for their call to come."""
     if state._context is None:
         return ()
     staged = state._context._ledger.staged()
     if not state._made_by_hand:
         return staged
-    return tuple(word for word in staged if isinstance(word, DecisionMade) and not word.call.startswith(BY_HAND))
+    return tuple(fact for fact in staged if isinstance(fact, DecisionMade) and not fact.call.startswith(BY_HAND))
 
 
 def _stands_where(stored: StoredRun, state: RunState[Any]) -> bool:
@@ -111,6 +111,6 @@ def ended_run(stored: StoredRun, state: RunState[Any]) -> RunFold | None:
         return None
     if len(state._log) > stored.length or (len(state._log) == stored.length and state._log.head != stored.head):
         raise RunConflict(f"Run {state.run_id} has ended in the store, and the state knows another history.")
-    facts_to_append(run, new_words(state))
+    facts_to_append(run, new_decisions(state))
     _new_input(run, state)
     return run

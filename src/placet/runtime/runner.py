@@ -29,21 +29,21 @@ from placet.runtime.defaults import default_store, observers_of
 from placet.runtime.error_handlers import RunErrorHandlers, check_handlers, details_of
 from placet.runtime.execute import supersede_calls
 from placet.runtime.frame import Frame
-from placet.runtime.guarding import judge_added_input
-from placet.runtime.handing_over import check_handoffs, paired
+from placet.runtime.guardrails import judge_added_input
+from placet.runtime.handoffs import check_handoffs, paired
 from placet.runtime.journal import Journal, fold_log
-from placet.runtime.lease_holding import Driver, Tenure
+from placet.runtime.lease_holder import Driver, LeaseHolder
 from placet.runtime.loop import drive_safely
+from placet.runtime.observers import DriveObservers
 from placet.runtime.result import Reader, RunResult, RunResultStreaming, result_of
-from placet.runtime.resume import begin, ended_run, new_words, resume
+from placet.runtime.resume import begin, ended_run, new_decisions, resume
 from placet.runtime.session_matching import check_session, find_waiting
 from placet.runtime.session_place import place_of
 from placet.runtime.session_reading import joined
 from placet.runtime.session_turns import SessionTurn
 from placet.runtime.session_writing import read_session
-from placet.runtime.stream import Feed
+from placet.runtime.stream import StreamQueue
 from placet.runtime.toolsets import servers_in_use
-from placet.runtime.watching import Watch
 from placet.states.run_state import (
     RunState,
     as_input,
@@ -122,7 +122,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     session: Session | None = None
     error_handlers: RunErrorHandlers | None = None
     save_context: Callable[[Any], JsonObject | None] | None = None
-    """How the user's context is written down when the drive ends, for whoever drives the run next."""
+    """How the user's context is written down when the drive ends, for the next driver of the run."""
     should_leave: Callable[[], bool] | None = None
     """Asked before each request to the model: True stops the drive there, with the run left for others to go on."""
     load: Callable[[str], Awaitable[StoredRun | None]] | None = None
@@ -223,7 +223,7 @@ async def carry_out(order: Order, streaming: Reader | None) -> RunResult:
         behind = await _behind_waiting(order, waiting)
         if behind.ends is None:
             return await _carry_out(behind, streaming, turn)
-        await _carry_out(behind, None, turn)  # nobody could go on with it: the message begins a run of its own
+        await _carry_out(behind, None, turn)  # nobody could continue with it: the message begins a run of its own
         return await _carry_out(order, streaming, turn)
 
 
@@ -233,7 +233,7 @@ async def _carry_out(order: Order, streaming: Reader | None, turn: SessionTurn |
     log = new_log() if state is None else state._log
     driver = Driver()
     lease = await order.store.lease(log.run_id, driver)
-    tenure = Tenure(order.store, lease)
+    holder = LeaseHolder(order.store, lease)
     try:
         stored = await _stored(order, log) if state is not None else None
         if state is not None and stored is not None and (ended := ended_run(stored, state)) is not None:
@@ -247,14 +247,14 @@ async def _carry_out(order: Order, streaming: Reader | None, turn: SessionTurn |
             _connect(streaming, frame)
         is_new = state is None or (state._made_by_hand and stored is None)
         async with servers_in_use(frame.graph) if order.ends is None else nullcontext():
-            return await _driven(frame, order, tenure, streaming, is_new=is_new)
+            return await _drive_until_rest(frame, order, holder, streaming, is_new=is_new)
     except PlacetError as error:
         if error.state is None:  # it came before anything could be driven: the state is the one that was given
             error.state = state
         raise
     finally:
         try:
-            await tenure.end()
+            await holder.end()
         finally:  # the lease lives as long as this name does: it must go even where a traceback keeps this frame
             del driver
 
@@ -266,13 +266,15 @@ async def _stored(order: Order, log: Log) -> StoredRun | None:
     recent = await order.load(log.run_id)
     if recent is None or recent.log is None or recent.log.start == log.start:
         return recent
-    whole = await order.store.load(log.run_id)  # the fold was cached anew in between
+    whole = await order.store.load(log.run_id)  # the fold was cached again in between
     if whole is None or whole.log is None:
         return whole
     return StoredRun(whole.length, whole.head, whole.log.cut_like(log))
 
 
-async def _driven(frame: Frame, order: Order, tenure: Tenure, streaming: Reader | None, *, is_new: bool) -> RunResult:
+async def _drive_until_rest(
+    frame: Frame, order: Order, holder: LeaseHolder, streaming: Reader | None, *, is_new: bool
+) -> RunResult:
     _begin_watching(frame)
     error: BaseException | None = None
     try:
@@ -280,8 +282,8 @@ async def _driven(frame: Frame, order: Order, tenure: Tenure, streaming: Reader 
         if order.save_context is not None:
             await _save_context(frame, order)
         # What an operator holds back, or a worker that ends leaves, is not done: it is given back as having work.
-        while not (frame.set_aside or frame.was_left or await tenure.end_at(len(frame.journal.log))):
-            # somebody decided something at the last moment
+        while not (frame.set_aside or frame.was_left or await holder.end_at(len(frame.journal.log))):
+            # a decision was made at the last moment
             await frame.journal.refresh()
             frame.look_again()
             await drive_safely(frame)
@@ -328,7 +330,7 @@ async def _journal(
 
 
 def _choose_own_history(journal: Journal) -> None:
-    """Have the run send its own history. Whoever drives it is the only one: a request without an answer is lost."""
+    """Have the run send its own history. Its driver is the only one: a request without an answer is lost."""
     chosen = choose_own_history(journal.run, None, journal.now())
     if chosen and journal.run.request == "sent":
         journal.note("", RequestLost("whoever sent it is gone"))
@@ -442,7 +444,7 @@ SUPERSEDED_BY_A_MESSAGE = "a newer message took its place on its session, and it
 def _begin_watching(frame: Frame) -> None:
     observers = observers_of(frame.config)
     if observers:
-        frame.watch = Watch(frame.run_id, observers, frame.journal.log, frame.config.trace_metadata)
+        frame.watch = DriveObservers(frame.run_id, observers, frame.journal.log, frame.config.trace_metadata)
         frame.journal.subscribers.append(frame.watch.on_facts)
 
 
@@ -453,7 +455,7 @@ def _end_watching(frame: Frame, error: BaseException | None) -> None:
 
 def _connect(streaming: Reader, frame: Frame) -> None:
     """From here on, what becomes durable is told to the reader of the stream."""
-    feed = Feed(
+    feed = StreamQueue(
         frame.run_id,
         frame.graph,
         lambda local: pending_item(frame.journal.run, local, frame.run_id, frame.graph),
@@ -494,7 +496,7 @@ def _attach_state(error: BaseException, frame: Frame, given: RunState[Any] | Non
     if frame.journal.log.start:
         return  # who drives a run from the end of its log has the store, and needs no state
     if given is not None:
-        frame.run.ledger.stage_again(new_words(given))
+        frame.run.ledger.stage_again(new_decisions(given))
     result = result_of(frame)
     state = result.to_state()
     if given is not None and not isinstance(error, InputGuardrailTripwireTriggered):

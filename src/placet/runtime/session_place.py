@@ -1,7 +1,7 @@
 """Where a session is kept. Its id alone does not name it: two files may both hold a session «1», of two customers.
 
 A session says its place by `kept_in`. One that does not is known by its object alone: another object with the same id
-may be the same conversation, or somebody else's, and nobody can tell.
+may be the same conversation, or another's, and it cannot be known.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def digest_of_place(kind: str, place: str) -> str:
 
 def place_of(session: Session) -> str | None:
     """Where the session says that it is kept; otherwise a name for the object; None where not even that can be made."""
-    said: object = getattr(session, "kept_in", None)
-    if said is None:
+    given: object = getattr(session, "kept_in", None)
+    if given is None:
         return _object_place(session)
-    if not isinstance(said, str) or not said or said.startswith(f"{OBJECT_PLACE}_"):
-        raise UserError(f"A session's kept_in is a text that names where it is kept, not {said!r}.")
-    return str(said)
+    if not isinstance(given, str) or not given or given.startswith(f"{OBJECT_PLACE}_"):
+        raise UserError(f"A session's kept_in is a text that names where it is kept, not {given!r}.")
+    return str(given)
 
 
 def _object_place(session: Session) -> str | None:
@@ -52,7 +52,7 @@ def _object_place(session: Session) -> str | None:
         return known[1]
     address = id(session)
     try:
-        reference: weakref.ref[object] = weakref.ref(session, lambda gone: _forget(address, gone))
+        reference: weakref.ref[object] = weakref.ref(session, lambda reference_lost: _forget(address, reference_lost))
     except TypeError:  # a class with slots: such an object cannot be told from one that comes after it
         return None
     name = mint(OBJECT_PLACE)
@@ -60,13 +60,13 @@ def _object_place(session: Session) -> str | None:
     return name
 
 
-def _forget(address: int, gone: weakref.ref[object]) -> None:
+def _forget(address: int, reference_lost: weakref.ref[object]) -> None:
     known = _objects.get(address)
-    if known is not None and known[0] is gone:
+    if known is not None and known[0] is reference_lost:
         del _objects[address]
 
 
-def is_gone(place: str) -> bool:
+def is_lost(place: str) -> bool:
     """Whether the place was in the memory of an object that is not here any more: nobody can bring that session."""
     return place.startswith(f"{_MEMORY}_") and place not in _alive
 

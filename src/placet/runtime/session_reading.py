@@ -10,7 +10,7 @@ from placet.facts.codec import JsonObject, NotPlain, plain_item
 from placet.facts.errors import UserError
 from placet.ports import Session
 from placet.runtime.frame import awaited
-from placet.runtime.handing_over import paired
+from placet.runtime.handoffs import paired
 
 
 async def joined(

@@ -1,4 +1,4 @@
-"""One run at a time on a session: whoever drives a run there has the session for as long, in all processes that share
+"""One run at a time on a session: the driver of a run there has the session for as long, in all processes that share
 the store. Two at once would read the same beginning and write their turns between each other's."""
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Self
 
 from placet.facts.errors import RunConflict, SessionBusy
 from placet.ports import Lease, Session, Store
-from placet.runtime.lease_holding import Driver, Tenure
+from placet.runtime.lease_holder import Driver, LeaseHolder
 from placet.runtime.session_matching import key_of
 
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5
 """Seconds between two looks whether a session is free."""
 
-_around: ContextVar[tuple[weakref.ref[SessionTurn], ...]] = ContextVar("placet_session_turns", default=())
-"""The turns of the runs in whose tools and hooks we are: to wait for one of them would be to wait for ever."""
+_open_turns: ContextVar[tuple[weakref.ref[SessionTurn], ...]] = ContextVar("placet_session_turns", default=())
+"""The turns of the runs in whose tools and hooks we are: to wait for one of them would be to wait forever."""
 
 
 class SessionTurn:
     """The right to drive a run on a session. A new message that finds the session taken waits its turn if `waits`, and
-    is refused otherwise; a run that is gone on with is refused like one that somebody else drives."""
+    is refused otherwise; a run that is continued is refused like one that another process drives."""
 
     def __init__(self, store: Store, session: Session, *, is_new: bool, waits: bool) -> None:
         self._store = store
@@ -33,12 +33,12 @@ class SessionTurn:
         self._is_new = is_new
         self._waits = waits
         self._driver: Driver | None = Driver()
-        self._taken: dict[str, Tenure] = {}
-        self._outside: Token[tuple[weakref.ref[SessionTurn], ...]] | None = None
+        self._taken: dict[str, LeaseHolder] = {}
+        self._token: Token[tuple[weakref.ref[SessionTurn], ...]] | None = None
 
     async def __aenter__(self) -> Self:
         await self._take(key_of(self._session))
-        self._outside = _around.set((*_around.get(), weakref.ref(self)))
+        self._token = _open_turns.set((*_open_turns.get(), weakref.ref(self)))
         return self
 
     async def follow(self) -> None:
@@ -50,21 +50,21 @@ class SessionTurn:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._outside is not None:
-            _around.reset(self._outside)
+        if self._token is not None:
+            _open_turns.reset(self._token)
         try:
-            for tenure in self._taken.values():
-                await tenure.end()
+            for holder in self._taken.values():
+                await holder.end()
         finally:
             self._driver = None
 
     async def _take(self, key: str) -> None:
-        if any(turn is not None and turn._has(self._store, key) for turn in (each() for each in _around.get())):
+        if any(turn is not None and turn._has(self._store, key) for turn in (each() for each in _open_turns.get())):
             raise SessionBusy(
                 f"Session '{self._session.session_id}' belongs to the run whose tool or hook this is: "
                 "a run inside it needs another session, or none."
             )
-        self._taken[key] = Tenure(self._store, await self._lease(key))
+        self._taken[key] = LeaseHolder(self._store, await self._lease(key))
 
     def _has(self, store: Store, key: str) -> bool:
         return self._driver is not None and self._store is store and key in self._taken

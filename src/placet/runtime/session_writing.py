@@ -15,7 +15,7 @@ from placet.facts.events import SessionWriting, SessionWritten
 from placet.facts.items import text_of
 from placet.ports import Session
 from placet.runtime.frame import Frame
-from placet.runtime.handing_over import paired
+from placet.runtime.handoffs import paired
 
 
 async def read_session(session: Session) -> tuple[list[JsonObject], int]:
@@ -83,7 +83,7 @@ def _written_of(stored: Sequence[JsonObject], meant: Sequence[JsonObject], befor
     surplus = len(kept) - before
     if 0 <= surplus <= len(wanted) and kept[before:] == wanted[:surplus]:
         return surplus
-    for length in range(len(wanted), 0, -1):  # somebody else wrote too: what stands at the end decides
+    for length in range(len(wanted), 0, -1):  # another process wrote too: what stands at the end decides
         if kept[-length:] == wanted[:length]:
             return length
     return 0

@@ -117,7 +117,7 @@ def _size_of(data: object) -> int:
     return size
 
 
-class Feed:
+class StreamQueue:
     """Between the run and the reader of its stream. The reader may be slow: raw events then make the run wait.
 
     Each event of a model passes here, so there is one rule: what can be done once for all that is unread (waking the

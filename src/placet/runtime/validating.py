@@ -1,4 +1,4 @@
-"""Validation of arguments: when a call is proposed, before anybody judges it. What comes of it is stored and counts."""
+"""Validation of arguments: when a call is proposed, before it is judged. What comes of it is stored and counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from placet.core.state import Call
 from placet.declare.tool import Tool
-from placet.declare.tool_values import Validated
+from placet.declare.tool_values import ValidatedArguments
 from placet.facts.codec import parse_arguments, same_value
 from placet.facts.events import ArgumentsValidated
 from placet.runtime.frame import Frame, Job
@@ -66,6 +66,6 @@ def opaque_in(frame: Frame, call: Call) -> tuple[str, ...]:
 
 def ready_job(frame: Frame, call: Call, tool: Tool) -> Job:
     """The call as it runs, with the values that validation has made already."""
-    found: Validated | None = frame.ready.pop(call.id, None)
+    found: ValidatedArguments | None = frame.ready.pop(call.id, None)
     bound = found.bound if found is not None and call.edited is None else None
     return Job(call, tool, call.effective_text, bound)

@@ -2,7 +2,7 @@
 
 The chain itself finds a changed, reordered or inserted line, and what is listed beside a log is compared with what the
 log says. A tail that was cut off, or a whole log that was
-written anew, looks whole by itself: it is found by comparing with heads that were taken earlier and kept where a
+written again, looks whole by itself: it is found by comparing with heads that were taken earlier and kept where a
 forger does not reach.
 """
 
@@ -81,13 +81,13 @@ async def verify(store: DeskStore, kept: Iterable[Head] = ()) -> AsyncIterator[V
     by_run: dict[str, list[Head]] = {}
     for head in kept:
         by_run.setdefault(head.run_id, []).append(head)
-    of_operators, told = await _operators(store, by_run.pop(OPERATORS, []))
+    of_operators, operators = await _operators(store, by_run.pop(OPERATORS, []))
     if of_operators is not None:
         yield of_operators
     async for run_id in run_ids(store):
-        yield await _verdict(store, run_id, by_run.pop(run_id, []), told)
+        yield await _verdict(store, run_id, by_run.pop(run_id, []), operators)
     for run_id, heads_of_it in by_run.items():
-        yield _verdict_on_gone(run_id, heads_of_it, told.deletions.get(run_id))
+        yield _verdict_on_deleted(run_id, heads_of_it, operators.deletions.get(run_id))
 
 
 async def _operators(store: DeskStore, kept: list[Head]) -> tuple[Verdict | None, Operators]:
@@ -95,10 +95,10 @@ async def _operators(store: DeskStore, kept: list[Head]) -> tuple[Verdict | None
     erased and deleted. What an altered log says is not believed."""
     try:
         log = await store.operators_log()
-        told = operators_of(fact for record in read_lines(log.lines) for fact in record.facts)
+        operators = operators_of(fact for record in read_lines(log.lines) for fact in record.facts)
         verdict = _verdict_on(log, kept) if len(log) or kept else None
         if verdict is None or verdict.is_whole:
-            problem = await operators_problem(store, told)
+            problem = await operators_problem(store, operators)
             if problem is not None and (await store.operators_log()).head != log.head:
                 return await _operators(store, kept)  # somebody wrote in between
             if problem is not None:
@@ -106,15 +106,15 @@ async def _operators(store: DeskStore, kept: list[Head]) -> tuple[Verdict | None
     except PlacetError as error:
         return Verdict(run_id=OPERATORS, verdict="unreadable", message=str(error)), Operators()
     if verdict is None or not verdict.is_whole:
-        return verdict, Operators(erasures=told.erasures)
-    return msgspec.structs.replace(verdict, message=_spoken_count(len(told.deletions))), told
+        return verdict, Operators(erasures=operators.erasures)
+    return msgspec.structs.replace(verdict, message=_deletions_text(len(operators.deletions))), operators
 
 
-def _spoken_count(deleted: int) -> str:
+def _deletions_text(deleted: int) -> str:
     return "" if not deleted else f"it tells of {deleted} deleted {'run' if deleted == 1 else 'runs'}"
 
 
-def _verdict_on_gone(run_id: str, kept: list[Head], deletion: Deletion | None) -> Verdict:
+def _verdict_on_deleted(run_id: str, kept: list[Head], deletion: Deletion | None) -> Verdict:
     """A run that is not in the store, and of which heads were kept."""
     if deletion is None:
         message = "a head of it was kept, the run is gone, and the operators' log knows of no deletion"
@@ -130,14 +130,14 @@ def _verdict_on_gone(run_id: str, kept: list[Head], deletion: Deletion | None) -
     return Verdict(run_id=run_id, verdict="deleted", message=by_whom, deleted=deletion)
 
 
-async def _verdict(store: DeskStore, run_id: str, kept: list[Head], told: Operators) -> Verdict:
+async def _verdict(store: DeskStore, run_id: str, kept: list[Head], operators: Operators) -> Verdict:
     try:
         while True:
             stored = await store.load(run_id)
             log = stored.log if stored is not None else None
             if log is None:
                 return Verdict(run_id=run_id, verdict="unreadable", message="its log is not there")
-            verdict, erasure = _verdict_on_listed(log, kept, told)
+            verdict, erasure = _verdict_on_listed(log, kept, operators)
             problem = await _problem_beside(store, log, erasure) if verdict.is_whole else None
             if problem is None:
                 return verdict
@@ -148,10 +148,10 @@ async def _verdict(store: DeskStore, run_id: str, kept: list[Head], told: Operat
         return Verdict(run_id=run_id, verdict="unreadable", message=str(error))
 
 
-def _verdict_on_listed(log: Log, kept: list[Head], told: Operators) -> tuple[Verdict, RunErased | None]:
-    """The verdict on a log that is there, and who erased it, if somebody did."""
+def _verdict_on_listed(log: Log, kept: list[Head], operators: Operators) -> tuple[Verdict, RunErased | None]:
+    """The verdict on a log that is there, and who erased it, if a person did."""
     run_id = log.run_id
-    deletion, erasure = told.deletions.get(run_id), told.erasures.get(run_id)
+    deletion, erasure = operators.deletions.get(run_id), operators.erasures.get(run_id)
     if deletion is not None:
         if _is_back(log, deletion):
             message = f"{_by_whom('deleted', deletion.by, deletion.at)}, and is back: was a backup restored, or a "
@@ -200,7 +200,7 @@ def _with_erasure(verdict: Verdict, log: Log, erasure: RunErased | None) -> Verd
 
 
 def _is_back(log: Log, deletion: Deletion) -> bool:
-    """Whether this is the log that was deleted, perhaps gone on with."""
+    """Whether this is the log that was deleted, perhaps continued."""
     return len(log) >= deletion.length and head_at(log, deletion.length).hex() == deletion.head
 
 

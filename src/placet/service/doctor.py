@@ -1,4 +1,4 @@
-"""The deploy check: can every run that waits go on with today's code? Said before anybody clicks approve."""
+"""The deploy check: can every run that waits continue with today's code? Said before a person clicks approve."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from placet.core.gate import is_first_version
 from placet.core.state import Call, RunFold
-from placet.core.table import Status
+from placet.core.transitions import Status
 from placet.declare.agent import Agent
 from placet.declare.agent_graph import AgentGraph
 from placet.declare.context import RunContextWrapper
@@ -29,7 +29,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     request_id: str | None = None
     stops: bool = True
-    """Whether the run cannot go on. A changed schema only asks anew."""
+    """Whether the run cannot go on. A changed schema only asks again."""
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ async def examine(store: DeskStore, agents: Sequence[Agent[Any]]) -> AsyncIterat
 def lacks_code(graph: AgentGraph, run: RunFold) -> bool:
     """Whether calls that somebody's code let begin, or had asked about, need an agent or a tool that is not here.
 
-    A call that nobody has judged does not count: models also name tools that nobody has.
+    A call that no rule has judged does not count: models also name tools that nobody has.
     """
     return any(_member_lacks(graph, member) for member in run.family())
 
@@ -141,7 +141,7 @@ def _of_call(agent: Agent[Any], found: Sequence[Tool], run_id: str, member: RunF
         message = f"Tool '{call.name}' has another schema or version than when call {call.id} was asked about."
         yield Finding(run_id=run_id, code="schema_changed", message=message, request_id=asked, stops=False)
     if not call.request:
-        return  # nobody was asked about it: if it does not fit, the model that wrote it is told so, and the run goes on
+        return  # no person was asked about it: if it does not fit, the model reads so, and the run continues
     arguments = call.effective
     problem = tool.problem_with(arguments) if arguments is not None else "they are not one JSON object"
     if problem is not None:

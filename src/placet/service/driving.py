@@ -1,4 +1,4 @@
-"""Driving stored runs: take one, find its agent, make its context, go on with it as far as it goes."""
+"""Driving stored runs: take one, find its agent, make its context, continue with it as far as it goes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from placet.runtime.frame import awaited
 from placet.runtime.gating import ends_by_time
 from placet.runtime.journal import fold_log, load_recent
 from placet.runtime.runner import Order, carry_out
-from placet.runtime.session_matching import check_session, says_where
+from placet.runtime.session_matching import check_session, names_a_place
 from placet.service.doctor import lacks_code
 from placet.states.run_state import RunState
-from placet.states.secrets import split_secrets, spoken
+from placet.states.secrets import dotted, split_secrets
 
 logger = logging.getLogger("placet.fleet")
 
 MAX_TAKEOVERS = 10
-"""After so many drivers that died with a run one after another, nobody drives it until an operator says so."""
+"""After so many drivers that died with a run one after another, no process drives it until an operator says so."""
 
 ContextFactory: TypeAlias = Callable[[str, JsonObject | None], Any | Awaitable[Any]]
 """Called with the run's id and its stored context whenever the run is driven: for what cannot be stored."""
@@ -49,7 +49,7 @@ def open_session(factory: SessionFactory, name: str, place: str | None) -> Sessi
         for each in inspect.signature(chosen).parameters.values()
         if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) and each.default is each.empty
     ]
-    return chosen(name) if len(wanted) < 2 else chosen(name, place if says_where(place) else None)
+    return chosen(name) if len(wanted) < 2 else chosen(name, place if names_a_place(place) else None)
 
 
 class Contexts:
@@ -88,7 +88,7 @@ class Contexts:
         kept, secrets = split_secrets(value)
         if secrets:
             raise UserError(
-                f"The context's fields {', '.join(map(spoken, secrets))} are secrets and cannot be stored: "
+                f"The context's fields {', '.join(map(dotted, secrets))} are secrets and cannot be stored: "
                 "supply them by a context_factory."
             )
         return dict(kept) if isinstance(kept, dict) else None
@@ -138,7 +138,7 @@ class RunDriver:
         self._is_leaving = False
 
     async def drive(self, run_id: str) -> bool:
-        """As far as it goes. False: somebody else drives the run, its code is not here, or it could not be begun."""
+        """As far as it goes. False: another process drives the run, its code is not here, or it could not be begun."""
         try:
             return await self._drive(run_id)
         except RunConflict:
@@ -149,8 +149,8 @@ class RunDriver:
             return False
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  # one must not stop the others
             # An error of a run is in the run's log, and the run waits for somebody to resume it. One without a state
-            # came before the run was begun: no log has it, and without a pause the run would be tried for ever.
-            _say_stopped(run_id, error)
+            # came before the run was begun: no log has it, and without a pause the run would be tried forever.
+            _log_stopped(run_id, error)
             return getattr(error, "state", None) is not None
 
     async def _drive(self, run_id: str) -> bool:
@@ -180,7 +180,7 @@ class RunDriver:
             check_session(run, session)  # here, where a refusal is written into the log, and people see it
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a user's factory may raise anything: the log has it
             await self._note_stop(log, run, error)
-            _say_stopped(run_id, error)
+            _log_stopped(run_id, error)
             return True
         state = RunState.of_run(graph, log, run, None, self._config.clock)
         await self._go_on(agent, state, context, session)
@@ -195,7 +195,7 @@ class RunDriver:
         return all(graph.has(address) for each in run.family() for address in (each.agent, each.response_agent))
 
     async def _end(self, log: Log, run: RunFold) -> bool:
-        """End a run that somebody cancelled. Whoever comes by can: it needs none of the run's code, which may be gone
+        """End a run that a person cancelled. Every process can: it needs none of the run's code, which may be gone
         for good. A session that cannot be opened here does not get the turn that was open."""
         config = dataclasses.replace(self._config, tool_error_formatter=None)  # a formatter may need the run's context
         agent = self.agents.get(run.starting_agent) or Agent(name=run.starting_agent)
@@ -283,7 +283,7 @@ class _Attempt:
     __slots__ = ("__weakref__",)
 
 
-def _say_stopped(run_id: str, error: BaseException) -> None:
+def _log_stopped(run_id: str, error: BaseException) -> None:
     """With the traceback where the error is none of ours: nobody else shows it."""
-    said = {"action": "run_stopped", "run_id": run_id, "error": type(error).__name__}
-    logger.warning("run stopped", extra=said, exc_info=None if isinstance(error, PlacetError) else error)
+    fields = {"action": "run_stopped", "run_id": run_id, "error": type(error).__name__}
+    logger.warning("run stopped", extra=fields, exc_info=None if isinstance(error, PlacetError) else error)

@@ -37,9 +37,9 @@ async def index_problem(store: DeskStore, log: Log, erasure: RunErased | None) -
 
 
 def _of_run(columns: Mapping[str, object], records: Sequence[Record], run: RunFold) -> Iterator[str]:
-    said: dict[str, object] = msgspec.structs.asdict(run_columns(run, records[-1].at)) | {"erased_at": None}
-    session = said.pop("session")
-    for name, value in said.items():
+    logged: dict[str, object] = msgspec.structs.asdict(run_columns(run, records[-1].at)) | {"erased_at": None}
+    session = logged.pop("session")
+    for name, value in logged.items():
         if not _is_same(columns[name], value):
             yield f"the list says otherwise about its {name} than its log"
     if columns["created_at"] not in {record.at for record in records}:  # of a state that was taken over: a later one's
@@ -91,29 +91,29 @@ def _row(columns: Mapping[str, object]) -> RequestRecord | None:
 # -- beside the operators' log ----------------------------------------------------------------------------------------
 
 
-async def operators_problem(store: DeskStore, said: Operators) -> str | None:
-    """What stands beside the operators' log, which says this, and is not told there; None where they agree."""
+async def operators_problem(store: DeskStore, logged: Operators) -> str | None:
+    """What stands beside the operators' log, which says this, and is not recorded there; None where they agree."""
     beside = await store.indexed_operators()
     if beside.strays:
         return f"lines or requests of {beside.strays[0]} are there, and no list shows that run"
     return (
-        next(_of_grants(beside.grants, said), None)
-        or next(_of_holds(await store.holds(), said.holds), None)
-        or next(_of_users(await _records(store, "user"), said.users), None)
-        or next(_of_tokens(await _records(store, "token"), said.tokens), None)
-        or _of_four_eyes(await store.four_eyes(), said.four_eyes)
+        next(_of_grants(beside.grants, logged), None)
+        or next(_of_holds(await store.holds(), logged.holds), None)
+        or next(_of_users(await _records(store, "user"), logged.users), None)
+        or next(_of_tokens(await _records(store, "token"), logged.tokens), None)
+        or _of_four_eyes(await store.four_eyes(), logged.four_eyes)
     )
 
 
-def _of_grants(indexed: Sequence[Mapping[str, object]], said: Operators) -> Iterator[str]:
-    made = dict(said.grants)
+def _of_grants(indexed: Sequence[Mapping[str, object]], logged: Operators) -> Iterator[str]:
+    made = dict(logged.grants)
     for columns in indexed:
         grant = made.pop(str(columns["id"]), None)
         if grant is None:
             yield f"the operators' log knows nothing of grant {columns['id']}"
         elif _grant(columns) != grant or not _is_same(columns["agent"], grant.agent):
             yield f"grant {grant.id} is not what the operators' log says"
-        elif columns["revoked"] != (grant.id in said.revoked):
+        elif columns["revoked"] != (grant.id in logged.revoked):
             yield f"the operators' log says otherwise about whether grant {grant.id} was revoked"
     if made:
         yield f"grant {min(made)} is gone, and the operators' log tells of it"
@@ -126,8 +126,8 @@ def _grant(columns: Mapping[str, object]) -> GrantMade | None:
         return None
 
 
-def _of_holds(holds: Sequence[Hold], said: Mapping[tuple[HoldKind, str], HoldPlaced]) -> Iterator[str]:
-    placed = dict(said)
+def _of_holds(holds: Sequence[Hold], logged: Mapping[tuple[HoldKind, str], HoldPlaced]) -> Iterator[str]:
+    placed = dict(logged)
     for hold in holds:
         if placed.pop((hold.kind, hold.name), None) != HoldPlaced(hold.kind, hold.name, hold.by, hold.at, hold.reason):
             yield f"the hold on {hold.kind} {hold.name} is not what the operators' log says"
@@ -167,26 +167,26 @@ async def _records(store: DeskStore, kind: str) -> dict[str, _Person | None]:
     return found
 
 
-def _of_users(users: Mapping[str, _Person | None], said: Mapping[str, UserChanged]) -> Iterator[str]:
+def _of_users(users: Mapping[str, _Person | None], logged: Mapping[str, UserChanged]) -> Iterator[str]:
     for name, user in users.items():
-        fact = said.get(name)
+        fact = logged.get(name)
         if fact is None or fact.change == "removed":
             yield f"the operators' log knows of no user {name}: they were added past Placet, or before it told of users"
         elif user is None or (user.role, user.patterns, user.is_active) != (fact.role, fact.decides, fact.is_active):
             yield f"user {name} may do something else than the operators' log says"
-    for name, fact in said.items():
+    for name, fact in logged.items():
         if fact.change != "removed" and name not in users:
             yield f"user {name} is gone, and the operators' log tells of no removal"
 
 
-def _of_tokens(tokens: Mapping[str, _Person | None], said: Mapping[str, TokenChanged]) -> Iterator[str]:
+def _of_tokens(tokens: Mapping[str, _Person | None], logged: Mapping[str, TokenChanged]) -> Iterator[str]:
     for token_id, token in tokens.items():
-        fact = said.get(token_id)
+        fact = logged.get(token_id)
         if fact is None or fact.change == "revoked":
             yield f"the operators' log knows of no token {token_id}: made past Placet, or before it told of tokens"
         elif token is None or (token.role, token.patterns, token.owner) != (fact.role, fact.decides, fact.owner):
             yield f"token {token_id} may do something else than the operators' log says"
 
 
-def _of_four_eyes(patterns: Sequence[Pattern], said: Sequence[Pattern]) -> str | None:
-    return None if list(patterns) == said else "the rule of four eyes is not what the operators' log says"
+def _of_four_eyes(patterns: Sequence[Pattern], logged: Sequence[Pattern]) -> str | None:
+    return None if list(patterns) == logged else "the rule of four eyes is not what the operators' log says"

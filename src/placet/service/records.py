@@ -43,8 +43,8 @@ _VERDICTS: dict[Verdict, What] = {
 }
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that somebody did, or that followed from it."""
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a person did, or that followed from it."""
 
     at: float
     what: What
@@ -66,7 +66,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """Of such a call, what they made of it: that is what runs."""
 
 
-async def records(store: DeskStore, run_id: str | None = None) -> AsyncIterator[Entry]:
+async def records(store: DeskStore, run_id: str | None = None) -> AsyncIterator[AuditEntry]:
     """The operators' log first, then the runs, newest first; or one run alone (`operators`: only their log)."""
     if run_id is None or run_id == OPERATORS:
         for entry in entries_of(await store.operators_log()):
@@ -80,7 +80,7 @@ async def records(store: DeskStore, run_id: str | None = None) -> AsyncIterator[
             yield entry
 
 
-async def records_in_time(store: DeskStore) -> AsyncIterator[Entry]:
+async def records_in_time(store: DeskStore) -> AsyncIterator[AuditEntry]:
     """The same of the whole store, oldest first, operators and runs mixed as it happened.
 
     A run is read when its time has come, so that only what runs beside each other is held in memory at once.
@@ -106,7 +106,7 @@ class _Waiting(NamedTuple):
     at: float
     log: int
     place: int
-    entry: Entry
+    entry: AuditEntry
 
 
 async def _beginnings(store: DeskStore) -> list[tuple[float, str]]:
@@ -121,7 +121,7 @@ async def _beginnings(store: DeskStore) -> list[tuple[float, str]]:
             return sorted(found)
 
 
-async def _of_run(store: DeskStore, run_id: str) -> AsyncIterator[Entry]:
+async def _of_run(store: DeskStore, run_id: str) -> AsyncIterator[AuditEntry]:
     stored = await store.load(run_id)
     if stored is None or stored.log is None:
         raise UserError(f"There is no run {run_id} in this store.")
@@ -129,7 +129,7 @@ async def _of_run(store: DeskStore, run_id: str) -> AsyncIterator[Entry]:
         yield entry
 
 
-def entries_of(log: Log) -> Iterator[Entry]:
+def entries_of(log: Log) -> Iterator[AuditEntry]:
     """What a log says about decisions and what followed from them, in its order."""
     records = read_lines(log.lines)
     if log.run_id != OPERATORS:
@@ -141,8 +141,8 @@ def entries_of(log: Log) -> Iterator[Entry]:
                 yield from (_entry(OPERATORS, act) for act in acts_of(fact))
 
 
-def _entry(run_id: str, act: Act) -> Entry:
-    return Entry(run_id=run_id, **msgspec.structs.asdict(act))
+def _entry(run_id: str, act: Act) -> AuditEntry:
+    return AuditEntry(run_id=run_id, **msgspec.structs.asdict(act))
 
 
 class _Reader:
@@ -152,39 +152,41 @@ class _Reader:
         self._run_id = run_id
         self._story = Story()
 
-    def entries(self, records: Iterable[Record]) -> Iterator[Entry]:
+    def entries(self, records: Iterable[Record]) -> Iterator[AuditEntry]:
         begun: dict[str, None] = {}
-        for told in self._story.read(records):
-            if isinstance(told, Note):
-                yield from self._of_note(told)
+        for entry in self._story.read(records):
+            if isinstance(entry, Note):
+                yield from self._of_note(entry)
                 continue
-            if isinstance(told, Moved) and told.to == "started":
-                begun[told.call] = None
-            yield from self._of_step(told)
+            if isinstance(entry, Moved) and entry.to == "started":
+                begun[entry.call] = None
+            yield from self._of_step(entry)
         # only runs that have ended are erased: what had begun in one was over by its end, however it ended
         for call in begun if self._story.root.is_erased else ():
             at = self._story.root.latest
             yield self._of_call(at, "effect over", call, detail="by then; how and when is erased")
 
-    def _of_note(self, note: Note) -> Iterator[Entry]:
+    def _of_note(self, note: Note) -> Iterator[AuditEntry]:
         if note.grant is not None:
             yield _entry(self._run_id, act_of_grant(note.grant))
         elif note.kind == "grant_over":
             yield _entry(self._run_id, Act(note.at, "grant revoked", note.text, note.by, note.reason))
         elif note.kind == "cancel":
             run_id = self._run_id
-            yield Entry(at=note.at, what="cancel asked", run_id=run_id, subject=run_id, by=note.by, why=note.reason)
+            yield AuditEntry(
+                at=note.at, what="cancel asked", run_id=run_id, subject=run_id, by=note.by, why=note.reason
+            )
 
-    def _of_step(self, step: AnyStep) -> Iterator[Entry]:
+    def _of_step(self, step: AnyStep) -> Iterator[AuditEntry]:
         match step:
             case Asked():
                 if step.kind == "in_doubt":
                     yield self._of_call(step.at, "in doubt", step.call, why=step.why)
             case Decided(decision=made):
                 grant = f"by grant {made.grant}" if made.grant is not None else None
-                told = self._of_call(step.at, _VERDICTS[made.verdict], step.call, made.by, made.reason, grant)
-                told = msgspec.structs.replace(told, grant=made.grant)
-                yield self._with_edit(told, step.call) if made.verdict == "edit" else told
+                entry = self._of_call(step.at, _VERDICTS[made.verdict], step.call, made.by, made.reason, grant)
+                entry = msgspec.structs.replace(entry, grant=made.grant)
+                yield self._with_edit(entry, step.call) if made.verdict == "edit" else entry
             case Revoked():
                 yield self._of_call(step.at, "approval revoked", step.call, step.by, step.reason)
             case Moved():
@@ -198,7 +200,7 @@ class _Reader:
             case never:
                 assert_never(never)
 
-    def _with_edit(self, entry: Entry, local: str) -> Entry:
+    def _with_edit(self, entry: AuditEntry, local: str) -> AuditEntry:
         call = self._story.call(local)
         if call.edited is None:
             return entry
@@ -212,9 +214,9 @@ class _Reader:
         by: str | None = None,
         why: str | None = None,
         detail: str | None = None,
-    ) -> Entry:
+    ) -> AuditEntry:
         call = self._story.call(local)
-        return Entry(
+        return AuditEntry(
             at=at,
             what=what,
             run_id=self._run_id,

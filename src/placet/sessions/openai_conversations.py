@@ -127,7 +127,7 @@ class OpenAIConversationsSession:
         conversation = await self._opened()
         delete = self._client.with_options(max_retries=0).conversations.items.delete
         while newest := [item async for item in self._stored("desc", 1)]:
-            with contextlib.suppress(NotFoundError):  # somebody else took it in between: there is another newest one
+            with contextlib.suppress(NotFoundError):  # another process took it in between: there is another newest one
                 await self._unless_refused(partial(delete, str(newest[0]["id"]), conversation_id=conversation))
                 return _as_input(newest[0])
         return None

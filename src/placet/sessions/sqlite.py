@@ -15,7 +15,7 @@ import msgspec
 from placet.facts.checks import NAME, TEXT, check, optional
 from placet.facts.codec import JsonObject, encode
 from placet.facts.errors import StoreError
-from placet.private_files import make_private, remark_if_open
+from placet.private_files import make_private, warn_if_readable
 from placet.runtime.session_place import MemoryPlace, digest_of_place
 
 V = TypeVar("V")
@@ -49,7 +49,7 @@ class SQLiteSession:
         self._lock = threading.Lock()
         if str(db_path) != ":memory:":
             make_private(db_path)
-            remark_if_open(db_path, "The session file")
+            warn_if_readable(db_path, "The session file")
         # One connection, used under the lock: an in-memory database would be lost with its connection.
         try:
             self._connection = sqlite3.connect(db_path, check_same_thread=False, isolation_level=None, timeout=30)

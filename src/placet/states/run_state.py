@@ -12,24 +12,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.core.deciding import facts_to_fork, words_to_take
+from placet.core.deciding import decisions_to_take, facts_to_fork
 from placet.core.fold import as_items, fold
 from placet.core.index import RequestKind
 from placet.core.log import Log
 from placet.core.state import Call, RunFold
-from placet.core.table import WAITING, Status
+from placet.core.transitions import WAITING, Status
 from placet.declare.agent import Agent
 from placet.declare.agent_graph import AgentGraph
 from placet.declare.context import RunContextWrapper
 from placet.declare.decisions import (
+    DecisionInput,
     Grant,
     ItemOrId,
-    Word,
     find_entry,
     plain_answer,
     plain_object,
     refuse_if_hosted,
-    stage_word,
+    stage_decision,
 )
 from placet.declare.run_config import DEFAULT_MAX_TURNS
 from placet.declare.tool import Tool
@@ -144,10 +144,10 @@ class RunState(Generic[T]):
         """Say yes to one call; with `arguments` to a changed one; with `always_approve` to its like in this run."""
         if arguments is not None:
             edited = self._checked_edit(approval_item, arguments)
-            word = Word(verdict="edit", always=always_approve, by=by, reason=reason, arguments=edited)
+            given = DecisionInput(verdict="edit", always=always_approve, by=by, reason=reason, arguments=edited)
         else:
-            word = Word(verdict="approve", always=always_approve, by=by, reason=reason)
-        self._say("approve", approval_item, word)
+            given = DecisionInput(verdict="approve", always=always_approve, by=by, reason=reason)
+        self._stage("approve", approval_item, given)
 
     def reject(
         self,
@@ -159,22 +159,22 @@ class RunState(Generic[T]):
         reason: str | None = None,
     ) -> None:
         """Say no: the call never runs, and the model reads `rejection_message`."""
-        word = Word(verdict="reject", always=always_reject, by=by, reason=reason, message=rejection_message)
-        self._say("reject", approval_item, word)
+        given = DecisionInput(verdict="reject", always=always_reject, by=by, reason=reason, message=rejection_message)
+        self._stage("reject", approval_item, given)
 
     def respond(
         self, approval_item: ItemOrId, output: object, *, by: str | None = None, reason: str | None = None
     ) -> None:
         """Answer in the tool's place: the call never runs, and the model reads `output`. Of an elicitation, answer what
-        the running call asks: it goes on with these values."""
-        word = Word(verdict="respond", by=by, reason=reason, output=plain_answer(output))
-        self._say("respond to", approval_item, word)
+        the running call asks: it continues with these values."""
+        given = DecisionInput(verdict="respond", by=by, reason=reason, output=plain_answer(output))
+        self._stage("respond to", approval_item, given)
 
-    def _say(self, verb: str, item: ItemOrId, word: Word) -> None:
+    def _stage(self, verb: str, item: ItemOrId, given: DecisionInput) -> None:
         if self._context is None:
             raise UserError(f"Cannot {verb} tool: {NO_CONTEXT}")
         run_ids = (*self._run.origins, self.run_id)
-        stage_word(self._context._ledger, run_ids, item, word, self._clock, by_hand=self._made_by_hand)
+        stage_decision(self._context._ledger, run_ids, item, given, self._clock, by_hand=self._made_by_hand)
 
     def _checked_edit(self, item: ItemOrId, arguments: Mapping[str, object]) -> JsonObject:
         if self._context is None:
@@ -207,8 +207,8 @@ class RunState(Generic[T]):
         self._added = ()
 
     def merge(self, other: RunState[T]) -> RunState[T]:
-        """Add the other state's decisions to this one. Of two words of one person the newer counts; where two people
-        contradict each other it is an error that names both, and this state is unchanged."""
+        """Add the other state's decisions to this one. Of two decisions of one person the newer counts; where two
+        people contradict each other it is an error that names both, and this state is unchanged."""
         if not isinstance(other, RunState):
             raise UserError(f"A RunState is merged with another, not with a {type(other).__name__}.")
         if other.run_id != self.run_id:
@@ -216,7 +216,7 @@ class RunState(Generic[T]):
         if self._context is None or other._context is None:
             raise UserError(f"Cannot merge: {NO_CONTEXT}")
         ledger, theirs = self._context._ledger, other._context._ledger
-        ledger.stage(*words_to_take(ledger, theirs), theirs.entries_by_hand() if self._made_by_hand else ())
+        ledger.stage(*decisions_to_take(ledger, theirs), theirs.entries_by_hand() if self._made_by_hand else ())
         known = {added.id for added in self._added}
         self._added = (*self._added, *(added for added in other._added if added.id not in known))
         return self
@@ -227,7 +227,7 @@ class RunState(Generic[T]):
 
     def fork(self) -> RunState[T]:
         """An independent run with a new id, from here on. Calls that were started stay so: nothing is done twice. What
-        was approved and has not begun is asked about anew in the copy, so that one yes counts once."""
+        was approved and has not begun is asked about again in the copy, so that one yes counts once."""
         if self._run.has_ended:
             raise UserError("The run has ended: there is nothing left to fork.")
         log, at = Log(mint("run"), os.urandom(16)), round(self._clock.now(), 3)
@@ -366,7 +366,7 @@ class RunState(Generic[T]):
         return twin
 
     def __reduce__(self) -> tuple[Callable[[str], RunState[Any]], tuple[str]]:
-        """As its text: without agents, secrets, and a context that is no mapping. It is gone on with by
+        """As its text: without agents, secrets, and a context that is no mapping. It is continued by
         `Runner.run(agent, state, context=…)`; until then, agents are shown by their addresses."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that the context is left out is said here, once and for all

@@ -30,7 +30,7 @@ class SdkUsage(msgspec.Struct):
     output_tokens_details: Details = None
 
 
-class Named(msgspec.Struct):
+class SdkNamed(msgspec.Struct):
     name: str
 
 
@@ -41,12 +41,12 @@ class Response(msgspec.Struct):
     request_id: str | None = None
 
 
-class Item(msgspec.Struct):
+class SdkItem(msgspec.Struct):
     type: str
     raw_item: JsonObject
 
 
-class Record(msgspec.Struct):
+class SdkApprovalRecord(msgspec.Struct):
     """What was decided about one tool: call ids, or `true` for all."""
 
     approved: bool | list[str] = []
@@ -58,14 +58,14 @@ class Record(msgspec.Struct):
         return any(isinstance(each, list) and label in each for each in (self.approved, self.rejected))
 
     @property
-    def is_standing(self) -> bool:
+    def is_for_all_calls(self) -> bool:
         return self.approved is True or self.rejected is True
 
 
 class OwnedRecord(msgspec.Struct):
-    agent: Named
+    agent: SdkNamed
     tool_key: str
-    decision: Record
+    decision: SdkApprovalRecord
 
 
 class HostedIdentity(msgspec.Struct):
@@ -77,7 +77,7 @@ class HostedIdentity(msgspec.Struct):
 
 class HostedRecord(msgspec.Struct):
     identity: HostedIdentity
-    decision: Record
+    decision: SdkApprovalRecord
 
 
 class Invocation(msgspec.Struct):
@@ -86,7 +86,7 @@ class Invocation(msgspec.Struct):
 
 class Context(msgspec.Struct):
     usage: SdkUsage = msgspec.field(default_factory=SdkUsage)
-    approvals: dict[str, Record] = {}
+    approvals: dict[str, SdkApprovalRecord] = {}
     function_tool_approvals: list[OwnedRecord] = []
     hosted_mcp_approvals: list[HostedRecord] = []
     tool_invocations: dict[str, Invocation] = {}
@@ -94,7 +94,7 @@ class Context(msgspec.Struct):
     context_meta: dict[str, Any] | None = None
 
 
-class GuardrailName(msgspec.Struct):
+class SdkGuardrailName(msgspec.Struct):
     name: str | None = None
 
 
@@ -104,18 +104,18 @@ class GuardrailOutput(msgspec.Struct, rename="camel"):
 
 
 class Guardrail(msgspec.Struct):
-    guardrail: GuardrailName
+    guardrail: SdkGuardrailName
     output: GuardrailOutput
 
 
 class Interruptions(msgspec.Struct):
-    interruptions: list[Item] = []
+    interruptions: list[SdkItem] = []
 
 
-class Step(msgspec.Struct):
+class SdkStep(msgspec.Struct):
     type: str
     data: Interruptions | None = None
-    interruptions: list[Item] = []
+    interruptions: list[SdkItem] = []
 
 
 class Function(msgspec.Struct):
@@ -131,17 +131,17 @@ class SdkState(msgspec.Struct):
     """One run: the outer one, or one behind a tool."""
 
     schema: str = msgspec.field(name=SCHEMA)
-    current_agent: Named
+    current_agent: SdkNamed
     original_input: str | list[JsonObject]
     context: Context
     max_turns: int | None = None
     model_responses: list[Response] = []
-    generated_items: list[Item] = []
+    generated_items: list[SdkItem] = []
     """What the next request carries behind the input."""
-    session_items: list[Item] = []
+    session_items: list[SdkItem] = []
     """The same before filters of handoffs took something out."""
     pending_input: list[JsonObject] = []
-    current_step: Step | None = None
+    current_step: SdkStep | None = None
     last_processed_response: Processed | None = None
     conversation_id: str | None = None
     previous_response_id: str | None = None
@@ -161,7 +161,7 @@ class SdkState(msgspec.Struct):
         return self.last_processed_response.functions if self.last_processed_response is not None else []
 
     @property
-    def interruptions(self) -> list[Item]:
+    def interruptions(self) -> list[SdkItem]:
         if self.current_step is None:
             return []
         return self.current_step.data.interruptions if self.current_step.data else self.current_step.interruptions
@@ -171,7 +171,7 @@ class SdkState(msgspec.Struct):
         nested = [each.agent_run_state for each in self.functions if each.agent_run_state is not None]
         return [self, *(member for each in nested for member in each.family())]
 
-    def usage_elsewhere(self) -> Usage:
+    def usage_of_context(self) -> Usage:
         """What the run used beside the responses that the document lists: runs behind tools that have ended."""
         listed = Usage()
         for member in self.family():
@@ -182,13 +182,13 @@ class SdkState(msgspec.Struct):
         return Usage(**{name: max(0, getattr(total, name) - getattr(listed, name)) for name in names})
 
 
-def usage_of(told: SdkUsage) -> Usage:
-    given, made = _details(told.input_tokens_details), _details(told.output_tokens_details)
+def usage_of(usage: SdkUsage) -> Usage:
+    given, made = _details(usage.input_tokens_details), _details(usage.output_tokens_details)
     return Usage(
-        requests=told.requests,
-        input_tokens=told.input_tokens,
-        output_tokens=told.output_tokens,
-        total_tokens=told.total_tokens,
+        requests=usage.requests,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        total_tokens=usage.total_tokens,
         cached_tokens=given.get("cached_tokens") or 0,
         reasoning_tokens=made.get("reasoning_tokens") or 0,
         cache_write_tokens=given.get("cache_write_tokens") or 0,

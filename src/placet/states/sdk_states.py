@@ -19,13 +19,13 @@ from placet.core.plan import APPROVAL_RESPONSE, hosted_identity, is_call, label_
 from placet.core.state import Call, RunFold
 from placet.declare.agent import Agent, AgentTool
 from placet.declare.agent_graph import AgentGraph
-from placet.declare.decisions import Word, facts_of_word
+from placet.declare.decisions import DecisionInput, facts_of_decision
 from placet.declare.tool import Tool
 from placet.facts import events as e
 from placet.facts.codec import Json, JsonObject, canonical, encode, parse_arguments, same_value
 from placet.facts.errors import StateRefused
 from placet.facts.ids import mint
-from placet.states.sdk_document import Context, Item, Record, Response, SdkState, read_document, usage_of
+from placet.states.sdk_document import Context, Response, SdkApprovalRecord, SdkItem, SdkState, read_document, usage_of
 from placet.states.state_codec import PackedContext, StateDocument
 
 ToolsOf: TypeAlias = Callable[[Agent[Any]], Awaitable[Mapping[str, Tool]]]
@@ -160,7 +160,7 @@ class _Reader:
             self._settle_history(state.generated_items)
         await self._keep_standing()
 
-    def _settle_history(self, items: Sequence[Item]) -> None:
+    def _settle_history(self, items: Sequence[SdkItem]) -> None:
         """What the next request carries, where a handoff's filter or a message in between made it something else. The
         order of one turn's outputs is no difference."""
         if self.run.delivery != "own":
@@ -176,7 +176,7 @@ class _Reader:
             raise StateRefused(f"Placet cannot go on with the state's response {response.response_id}: {problem}.")
         usage = usage_of(response.usage)
         if is_last and not self.path:
-            usage.add(self.state.usage_elsewhere())
+            usage.add(self.state.usage_of_context())
         self.note(e.RequestSent())
         self.note(e.ResponseReceived(response.response_id, response.output, usage, response.request_id))
         agent = self.book.graph.at(self.run.response_agent)
@@ -204,8 +204,8 @@ class _Reader:
         output = next((_text(item) for call, item in ended if call is done and item is not None), None)
         self.note(e.CallsDeferred([done.id]))
         self.note(e.CallsStarted([done.id]))
-        said = encode({"assistant": found.agent_name}).decode() if output is None else output
-        self.note(e.CallEnded(done.id, "finished", said))
+        approval = encode({"assistant": found.agent_name}).decode() if output is None else output
+        self.note(e.CallEnded(done.id, "finished", approval))
         self.note(e.AgentChanged(self.book.graph.after_handoff(self.run.starting_agent, found.agent)))
 
     # -- calls --------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class _Reader:
             await self._hold(call)
             self._stage(call)
 
-    def _output(self, call: Call) -> Item | None:
+    def _output(self, call: Call) -> SdkItem | None:
         found = self.outputs.get(call.label)
         return found.pop(0) if found else None
 
@@ -270,10 +270,13 @@ class _Reader:
         arguments = call.arguments if shown is None else shown
         return identity, fingerprint, digest_of(self.path, self.run.response_agent, identity, fingerprint, arguments)
 
-    async def _end(self, call: Call, item: Item) -> None:
-        said = self._said(call)
+    async def _end(self, call: Call, item: SdkItem) -> None:
+        approval = self._record_of(call)
         output = _text(item)
-        is_no, is_yes = _says(said, call.label, output), said is not None and _is_in(call.label, said.approved)
+        is_no, is_yes = (
+            _is_rejected(approval, call.label, output),
+            approval is not None and _is_in(call.label, approval.approved),
+        )
         if item.raw_item.get("type") == APPROVAL_RESPONSE:
             is_yes = item.raw_item.get("approve") is True
             is_no = not is_yes
@@ -298,8 +301,8 @@ class _Reader:
 
     async def _begin(self, call: Call) -> Tool | None:
         """A call that was begun: under the decision that let it, if one is told."""
-        said = self._said(call)
-        if said is not None and _is_in(call.label, said.approved):
+        approval = self._record_of(call)
+        if approval is not None and _is_in(call.label, approval.approved):
             tool = await self._hold(call)
             self._decide(call, "approve")
         else:
@@ -329,14 +332,14 @@ class _Reader:
 
     # -- decisions ----------------------------------------------------------------------------------------------------
 
-    def _said(self, call: Call) -> Record | None:
+    def _record_of(self, call: Call) -> SdkApprovalRecord | None:
         """What was decided about the call: by its id, in this run or those around it; else for good, in this run."""
         found = [record for context in self.contexts for record in self._records(context, call)]
         own = self._records(self.state.context, call)
         by_id = next((record for record in found if record.names(call.label)), None)
-        return by_id or next((record for record in own if record.is_standing), None)
+        return by_id or next((record for record in own if record.is_for_all_calls), None)
 
-    def _records(self, context: Context, call: Call) -> list[Record]:
+    def _records(self, context: Context, call: Call) -> list[SdkApprovalRecord]:
         if call.server is not None:
             hosted = [
                 each.decision
@@ -354,17 +357,19 @@ class _Reader:
         return [*owned, *(context.approvals[name] for name in (call.name,) if name in context.approvals)]
 
     def _stage(self, call: Call) -> None:
-        """What somebody decided about a call that waits: the last word still counts, as on every state."""
-        said = self._said(call)
-        if said is None:
+        """What a person decided about a call that waits: the last decision still counts, as on every state."""
+        approval = self._record_of(call)
+        if approval is None:
             return
-        by_id = said.names(call.label)
-        is_no = _is_in(call.label, said.rejected) if by_id else said.rejected is True
-        message = said.rejection_messages.get(call.label) if by_id else said.sticky_rejection_message
-        word = Word(verdict="reject" if is_no else "approve", always=not by_id, message=message if is_no else None)
+        by_id = approval.names(call.label)
+        is_no = _is_in(call.label, approval.rejected) if by_id else approval.rejected is True
+        message = approval.rejection_messages.get(call.label) if by_id else approval.sticky_rejection_message
+        given = DecisionInput(
+            verdict="reject" if is_no else "approve", always=not by_id, message=message if is_no else None
+        )
         entry = self.run.ledger.entry(call.id)
         assert entry is not None, "a held call is in the ledger"
-        decision, grants = facts_of_word(entry, word, self.book.now)
+        decision, grants = facts_of_decision(entry, given, self.book.now)
         self.book.staged.extend([decision, *grants])
 
     def _decide(self, call: Call, verdict: e.Verdict) -> None:
@@ -372,18 +377,20 @@ class _Reader:
 
     async def _keep_standing(self) -> None:
         """Standing decisions of earlier turns, as grants of this run: of agents that it has come to, for tools that
-        they still have. What is not told apart is not kept: then somebody is asked."""
+        they still have. What is not distinguished is not kept: then somebody is asked."""
         run, graph, context = self.run, self.book.graph, self.state.context
         at_work = {graph.at(each).name: each for each in (run.starting_agent, run.response_agent, run.agent)}
         told = [(each.agent.name, each.tool_key, each.decision) for each in context.function_tool_approvals]
         told += [(graph.at(run.response_agent).name, name, record) for name, record in context.approvals.items()]
         for agent, name, record in told:
             address = at_work.get(agent)
-            tool = await self.book.tool_named(address, name) if address is not None and record.is_standing else None
+            tool = (
+                await self.book.tool_named(address, name) if address is not None and record.is_for_all_calls else None
+            )
             if address is not None and tool is not None:
                 self._grant(address, tool, record)
 
-    def _grant(self, address: str, tool: Tool, record: Record) -> None:
+    def _grant(self, address: str, tool: Tool, record: SdkApprovalRecord) -> None:
         made = [each for each in self.book.staged if isinstance(each, e.GrantMade)]
         if any((each.agent, each.tool, each.path) == (address, tool.identity, self.path) for each in made):
             return
@@ -418,11 +425,11 @@ def _guardrails(state: SdkState) -> list[e.GuardrailRecord]:
     ]
 
 
-def _outputs(state: SdkState) -> dict[str, list[Item]]:
+def _outputs(state: SdkState) -> dict[str, list[SdkItem]]:
     """The outputs by the label of their call, in the order of the calls. A filter may have emptied one of the lists."""
-    found: defaultdict[str, list[Item]] = defaultdict(list)
+    found: defaultdict[str, list[SdkItem]] = defaultdict(list)
     for items in (state.session_items, state.generated_items):
-        here: defaultdict[str, list[Item]] = defaultdict(list)
+        here: defaultdict[str, list[SdkItem]] = defaultdict(list)
         for item in items:
             if _is_output(item):
                 here[_label(item.raw_item)].append(item)
@@ -430,7 +437,7 @@ def _outputs(state: SdkState) -> dict[str, list[Item]]:
     return {label: outputs for label, outputs in found.items() if outputs}
 
 
-def _is_output(item: Item) -> bool:
+def _is_output(item: SdkItem) -> bool:
     kind = item.raw_item.get("type")
     return kind == APPROVAL_RESPONSE or (isinstance(kind, str) and kind.endswith("_output"))
 
@@ -441,7 +448,7 @@ def _label(raw: JsonObject) -> str:
     return str(raw.get(field) or "")
 
 
-def _text(item: Item | None) -> Json:
+def _text(item: SdkItem | None) -> Json:
     """What the model reads of a call."""
     if item is None:
         return FILTERED_AWAY
@@ -451,7 +458,7 @@ def _text(item: Item | None) -> Json:
     return raw.get("output")
 
 
-def _before(response: Response, items: list[Item]) -> list[Item]:
+def _before(response: Response, items: list[SdkItem]) -> list[SdkItem]:
     """The items that stood there when this response came: it is the last one, so its first item is looked for from the
     end."""
     first = _content(response.output[0]) if response.output else None
@@ -459,7 +466,7 @@ def _before(response: Response, items: list[Item]) -> list[Item]:
     return items[: starts[-1]] if starts else items
 
 
-def _is_approval(item: Item) -> bool:
+def _is_approval(item: SdkItem) -> bool:
     return item.type == "tool_approval_item"
 
 
@@ -476,10 +483,10 @@ def _is_in(label: str, decided: bool | list[str]) -> bool:
     return isinstance(decided, list) and label in decided
 
 
-def _says(said: Record | None, label: str, output: Json) -> bool:
+def _is_rejected(approval: SdkApprovalRecord | None, label: str, output: Json) -> bool:
     """Whether an ended call was rejected. Under a standing no its text tells: others may have run before it."""
-    if said is None:
+    if approval is None:
         return False
-    if said.names(label):
-        return _is_in(label, said.rejected)
-    return said.rejected is True and output in (NOT_APPROVED, said.sticky_rejection_message)
+    if approval.names(label):
+        return _is_in(label, approval.rejected)
+    return approval.rejected is True and output in (NOT_APPROVED, approval.sticky_rejection_message)

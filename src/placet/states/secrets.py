@@ -44,7 +44,7 @@ def split_secrets(value: object, where: str = "context") -> tuple[Json, list[Pla
 
 def _without(value: object, place: Place, left_out: list[Place]) -> object:
     if len(place) > MAX_DEPTH:
-        raise NotPlain(f"{spoken(place[:3])}… is nested more than {MAX_DEPTH} levels deep")
+        raise NotPlain(f"{dotted(place[:3])}… is nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, RestoredContext):  # what was missing when it was loaded is missing still
         left_out.extend([*place, name] for name in value.missing_secrets)
     if isinstance(value, Mapping):
@@ -60,13 +60,13 @@ def _without(value: object, place: Place, left_out: list[Place]) -> object:
         for index, each in enumerate(value):
             if is_secret(each):
                 raise UserError(
-                    f"context.{spoken([*place, index])} is a secret in a list: put it into a mapping, under a name."
+                    f"context.{dotted([*place, index])} is a secret in a list: put it into a mapping, under a name."
                 )
         return [_without(each, [*place, index], left_out) for index, each in enumerate(value)]
     return value
 
 
-def spoken(place: Sequence[str | int]) -> str:
+def dotted(place: Sequence[str | int]) -> str:
     """A place as people write it: hosts[0].token"""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
     return text.removeprefix(".")
@@ -100,7 +100,7 @@ class RestoredContext(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if name in self._missing:
             raise UserError(
-                f"The context's field '{spoken([*self._place, name])}' is a secret and was not stored with the state. "
+                f"The context's field '{dotted([*self._place, name])}' is a secret and was not stored with the state. "
                 "Load the state with context_override=… to supply it."
             )
         raise KeyError(name)

@@ -101,7 +101,7 @@ def load_text(text: str, key: seal.Keys) -> StateDocument:
         raise StateRefused(f"A state's text is a str, not a {type(text).__name__}.")
     if not seal.is_sealed(text):
         if '"placet_sealed"' in text and seal.is_sealed(parsed := _parsed(text)):
-            return load_json(parsed, key)  # the seal of to_json(), or a text that was written anew in between
+            return load_json(parsed, key)  # the seal of to_json(), or a text that was written again in between
         _require_no_key(key)
         return _read(text.encode("utf-8", "surrogatepass"))
     if key is None:

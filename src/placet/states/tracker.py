@@ -87,7 +87,7 @@ class OpenAIServerConversationTracker:
         session_items: Sequence[object] | None = None,
         unsent_tool_call_ids: Collection[str] | None = None,
     ) -> None:
-        """Begin anew from what is told here: earlier marks and acknowledgements are forgotten.
+        """Begin again from what is told here: earlier marks and acknowledgements are forgotten.
 
         On the server are: the original input, what the responses brought, items with a server's id, items of the
         session, and the outputs of every response but the last. `unsent_tool_call_ids` overrules all of this for the
@@ -191,16 +191,16 @@ class OpenAIServerConversationTracker:
         self, entries: Iterable[_Entry], calls: Mapping[_Key, list[int]]
     ) -> set[tuple[_Key, int]]:
         """The outputs that are not on the server: those of the last response's calls, and those named as unsent."""
-        around: defaultdict[_Key, list[_Entry]] = defaultdict(list)
+        by_output: defaultdict[_Key, list[_Entry]] = defaultdict(list)
         for entry in entries:
             kind, label = entry.key
             output: _Key = ("output", label)
-            told_as_held = not entry.generated or (kind == "output" and entry.server_id is not None)
-            if kind != "other" and self._awaited[output] and (output in self._certainly_unsent or not told_as_held):
-                around[output].append(entry)
+            is_on_server = not entry.generated or (kind == "output" and entry.server_id is not None)
+            if kind != "other" and self._awaited[output] and (output in self._certainly_unsent or not is_on_server):
+                by_output[output].append(entry)
         return {
             entry.occurrence
-            for output, of_label in around.items()
+            for output, of_label in by_output.items()
             for entry in _outputs_of_newest_calls(of_label, calls.get(output, []))
         }
 

@@ -18,13 +18,13 @@ class Outage:
         """It failed. Only the first time since it worked is told."""
         if not self._is_on:
             self._is_on = True
-            self._tell(self._failed, error=f"{type(error).__name__}: {error}".strip())
+            self._log(self._failed, error=f"{type(error).__name__}: {error}".strip())
 
     def end(self) -> None:
         """It worked. Told at the same level as the failure: who reads of the one reads of the other."""
         if self._is_on:
             self._is_on = False
-            self._tell(self._works)
+            self._log(self._works)
 
-    def _tell(self, action: str, **fields: str) -> None:
+    def _log(self, action: str, **fields: str) -> None:
         self._logger.warning(action.replace("_", " "), extra={"action": action, **fields})

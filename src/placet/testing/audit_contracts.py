@@ -13,7 +13,7 @@ from placet.facts.codec import JsonObject
 from placet.facts.errors import PositionConflict, RunConflict, UserError
 from placet.ports import OPERATORS, DeskStore, Hold, RequestQuery, RunQuery
 from placet.runtime.journal import fold_log
-from placet.testing.stories import TTL, Driver, Story, a_grant, refused
+from placet.testing.run_writer import TTL, Driver, RunWriter, a_grant, refused
 
 EVERY = RequestQuery(status=None)
 
@@ -34,13 +34,13 @@ class AuditContract:
 
     async def test_what_operators_did_is_in_a_log_of_its_own_with_who_and_why(self) -> None:
         async with self.two_stores() as (one, other):
-            story, fork = Story(), Story()
+            story, fork = RunWriter(), RunWriter()
             empty = await other.operators_log()
             grant = a_grant("grant_5")
             await story.begin(one)
-            await story.tell(one, grant)
+            await story.append(one, grant)
             await fork.begin(one)
-            await fork.tell(one, grant)
+            await fork.append(one, grant)
             await one.put_hold(Hold(kind="tool", name="pay", by="ops", at=7.0, reason="audit"))
             await other.remove_hold("tool", "pay", by="ann", at=8.0, reason="done")
             await other.remove_hold("tool", "pay", by="bob", at=9.0)
@@ -71,9 +71,9 @@ class AuditContract:
 
     async def test_a_grant_that_is_made_and_revoked_in_one_append_is_told_so(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story()
+            story = RunWriter()
             await story.begin(store)
-            await story.tell(store, a_grant("grant_6"), e.GrantRevoked("grant_6", "ann", 6.0))
+            await story.append(store, a_grant("grant_6"), e.GrantRevoked("grant_6", "ann", 6.0))
             await refused(
                 PositionConflict, store.append(None, Log(story.id, b""), [story.line(a_grant("x"))], story.run)
             )
@@ -97,13 +97,13 @@ class AuditContract:
 
     async def test_the_end_of_a_long_log_gives_the_same_fold_and_can_be_gone_on_from(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story()
+            story = RunWriter()
             await story.begin(one)
             for number in range(100):
                 call: JsonObject = {"type": "function_call", "name": "look", "arguments": "{}", "call_id": f"c{number}"}
                 answer = e.ResponseReceived(f"r{number}", [call], e.Usage(1, 2, 3))
-                await story.tell(one, e.RequestSent(), answer, e.CallsAllowed([f"{number + 1}.0"]))
-                await story.tell(
+                await story.append(one, e.RequestSent(), answer, e.CallsAllowed([f"{number + 1}.0"]))
+                await story.append(
                     one, e.CallsStarted([f"{number + 1}.0"]), e.CallEnded(f"{number + 1}.0", "finished", "seen")
                 )
 
@@ -126,13 +126,13 @@ class AuditContract:
 
     async def test_an_erased_run_says_nothing_any_more_and_its_chain_is_the_same(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story(session="user canary")
+            story = RunWriter(session="user canary")
             (question,) = await story.ask(one, "pay")
-            await story.tell(one, e.DecisionMade("1.0", 1, "digest 0", "reject", "canary", 5.0, "canary", "canary"))
-            await story.tell(one, e.CallEnded("1.0", "rejected", "canary"))
-            await story.tell(one, e.InputAdded([{"role": "user", "content": "canary"}]))
+            await story.append(one, e.DecisionMade("1.0", 1, "digest 0", "reject", "canary", 5.0, "canary", "canary"))
+            await story.append(one, e.CallEnded("1.0", "rejected", "canary"))
+            await story.append(one, e.InputAdded([{"role": "user", "content": "canary"}]))
             last = e.ResponseReceived(None, [{"type": "message", "role": "assistant", "content": "canary"}], e.Usage())
-            await story.tell(one, e.RequestSent(), last, e.RunEnded("canary"))
+            await story.append(one, e.RequestSent(), last, e.RunEnded("canary"))
 
             assert await one.erase(story.id, by="ann", at=9.0, reason="asked for")
             assert not await other.erase(story.id, by="bob", at=10.0)
@@ -154,7 +154,7 @@ class AuditContract:
 
     async def test_only_what_has_ended_can_be_erased(self) -> None:
         async with self.two_stores() as (one, other):
-            running, waiting, ended = Story(), Story(), Story()
+            running, waiting, ended = RunWriter(), RunWriter(), RunWriter()
             await running.begin(one)
             await waiting.ask(one, "pay")
             driver = Driver()
@@ -182,7 +182,7 @@ class AuditContract:
 
     async def test_a_deleted_run_leaves_in_the_operators_log_who_deleted_it_and_where_its_log_stood(self) -> None:
         async with self.two_stores() as (one, other):
-            story, driven = Story(), Story()
+            story, driven = RunWriter(), RunWriter()
             await story.ask(one, "pay")
             driver = Driver()
             lease = await one.lease(driven.id, driver)
@@ -201,7 +201,7 @@ class AuditContract:
 
     async def test_a_purge_leaves_in_the_operators_log_every_run_that_it_took(self) -> None:
         async with self.two_stores() as (one, other):
-            first, second, fresh = Story(at=1000.0), Story(at=1100.0), Story(at=5000.0)
+            first, second, fresh = RunWriter(at=1000.0), RunWriter(at=1100.0), RunWriter(at=5000.0)
             for story in (first, second, fresh):
                 await story.begin(one)
                 await story.end(one)
@@ -218,7 +218,7 @@ class AuditContract:
 
     async def test_two_who_purge_at_once_take_each_run_once(self) -> None:
         async with self.two_stores() as (one, other):
-            stories = [Story(at=1000.0) for _ in range(12)]
+            stories = [RunWriter(at=1000.0) for _ in range(12)]
             for story in stories:
                 await story.begin(one)
                 await story.end(one)

@@ -47,7 +47,7 @@ AT = 1_800_000_000.0
 
 
 class Driver:
-    """Stands for whoever drives a run: while it lives, its lease does."""
+    """Stands for the driver of a run: while it lives, its lease does."""
 
 
 class Run:

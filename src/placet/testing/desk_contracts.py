@@ -13,7 +13,18 @@ from placet.facts.errors import PositionConflict, RunConflict, StoreError
 from placet.ports import DeskStore, Hold, RequestQuery, RunQuery
 from placet.testing.desk_lease_contracts import DeskLeaseContract
 from placet.testing.desk_list_contracts import DeskListContract
-from placet.testing.stories import PATIENCE, SOON, TTL, Driver, Story, a_grant, lines_after, refused, until, within
+from placet.testing.run_writer import (
+    PATIENCE,
+    SOON,
+    TTL,
+    Driver,
+    RunWriter,
+    a_grant,
+    lines_after,
+    refused,
+    until,
+    within,
+)
 
 __all__ = [
     "PATIENCE",
@@ -21,7 +32,7 @@ __all__ = [
     "TTL",
     "DeskStoreContract",
     "Driver",
-    "Story",
+    "RunWriter",
     "a_grant",
     "refused",
     "until",
@@ -36,7 +47,7 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
 
     async def test_what_was_appended_is_loaded_by_others_and_verifies(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story()
+            story = RunWriter()
             await story.ask(one, "pay")
 
             stored = await other.load(story.id)
@@ -48,7 +59,7 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
 
     async def test_a_run_that_has_ended_keeps_its_log_and_takes_no_more(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story()
+            story = RunWriter()
             await story.begin(store)
             late = story.log.copy()
             await story.end(store)
@@ -63,9 +74,9 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
 
     async def test_of_many_appends_at_one_place_exactly_one_is_written_and_its_neighbours_are_not_harmed(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story()
+            story = RunWriter()
             await story.begin(one)
-            neighbours = [Story() for _ in range(8)]
+            neighbours = [RunWriter() for _ in range(8)]
             rivals = [story.log.next_line(2000.0 + n, [e.TurnLimitSet(n)]) for n in range(8)]
 
             async def rival(store: DeskStore, line: Line) -> bool:
@@ -89,7 +100,7 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
 
     async def test_a_batch_of_lines_is_written_whole_or_not_at_all(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story()
+            story = RunWriter()
             await story.begin(store)
             behind = Log(story.id, story.log.key)
             lines = lines_after(story.log, 3)
@@ -107,7 +118,7 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
 
     async def test_of_two_who_begin_one_run_one_wins(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story()
+            story = RunWriter()
             line = story.line(e.RunStarted("Clerk", "hello", 10))
 
             results = await asyncio.gather(
@@ -118,10 +129,10 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
 
     async def test_text_of_any_kind_comes_back_as_it_was(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story(agent="Ąg\0ent ☃")
+            story = RunWriter(agent="Ąg\0ent ☃")
             odd = 'to"ol\0☃'
             (question,) = await story.ask(store, odd)
-            await story.tell(
+            await story.append(
                 store, e.DecisionMade("1.0", 1, "digest 0", "reject", "a\0nn", 5.0, "no\0 'quotes' \\ {braces} %s")
             )
 
@@ -136,13 +147,13 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
 
     async def test_a_hold_stands_until_it_is_removed_and_then_wakes_what_could_go_on(self) -> None:
         async with self.two_stores() as (one, other):
-            blocked, waiting = Story(), Story()
+            blocked, waiting = RunWriter(), RunWriter()
             driver = Driver()
             for story in (blocked, waiting):
                 lease = await one.lease(story.id, driver)
                 await story.ask(one, "pay", lease=lease)
                 if story is blocked:
-                    await story.tell(one, story.decided(), lease=lease)
+                    await story.append(one, story.decided(), lease=lease)
                 await one.release(lease, len(story.log))
             hold = Hold(kind="tool", name="pay", by="ops", at=7.0, reason="audit")
             await one.put_hold(hold)
@@ -183,17 +194,17 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
         self,
     ) -> None:
         async with self.two_stores() as (one, other):
-            story, fork = Story(), Story()
+            story, fork = RunWriter(), RunWriter()
             grant = e.GrantMade(
                 "grant_1", "Clerk", "function:pay", "print", "approve", "ann", 5.0, scope="agent", uses=9
             )
             narrow = e.GrantMade("grant_2", "Clerk", "function:pay", "print", "approve", "ann", 5.0)
             await story.begin(one)
-            await story.tell(one, grant, narrow)
+            await story.append(one, grant, narrow)
             standing, others = await other.standing_grants("Clerk"), await other.standing_grants("Boss")
             is_revoked, again = await other.revoke_grant("grant_1"), await one.revoke_grant("grant_1")
             await fork.begin(one)
-            await fork.tell(one, grant)
+            await fork.append(one, grant)
 
             assert (list(standing), list(others)) == ([grant], [])
             assert (is_revoked, again) == (True, False)
@@ -203,12 +214,12 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
 
     async def test_a_grant_revoked_in_a_log_stands_no_more(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story()
+            story = RunWriter()
             grant = a_grant("grant_3")
             await story.begin(store)
-            await story.tell(store, grant)
+            await story.append(store, grant)
             before = list(await store.grants())
-            await story.tell(store, e.GrantRevoked("grant_3", "ann", 6.0))
+            await story.append(store, e.GrantRevoked("grant_3", "ann", 6.0))
 
             assert before == [grant]
             assert list(await store.grants()) == []
@@ -228,7 +239,7 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
 
     async def test_the_feed_tells_every_append_once_in_one_order(self) -> None:
         async with self.two_stores() as (one, other):
-            stories = [Story() for _ in range(5)]
+            stories = [RunWriter() for _ in range(5)]
             await asyncio.gather(*(each.ask((one, other)[n % 2], "pay") for n, each in enumerate(stories)))
 
             told = await _feed_until(one, 10)
@@ -242,7 +253,7 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
     async def test_whoever_begins_at_the_end_of_the_feed_is_told_all_that_comes_after(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
             empty = await store.latest_sequence()
-            story, later = Story(), Story()
+            story, later = RunWriter(), RunWriter()
             await story.ask(store, "pay")
             told = await _feed_until(store, 2)
             end = await store.latest_sequence()
@@ -254,13 +265,13 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
 
     async def test_whoever_waits_for_news_is_woken_by_another_process_s_append(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story()
+            story = RunWriter()
             await story.begin(one)
             (entry,) = await _feed_until(one, 1)
             waiting = asyncio.ensure_future(one.wait_for_news(entry.sequence, PATIENCE))
             await asyncio.sleep(SOON)
             assert not waiting.done()
-            await story.tell(other, e.TurnLimitSet(3))
+            await story.append(other, e.TurnLimitSet(3))
 
             assert await within(waiting)
             assert not await one.wait_for_news((await _feed_until(one, 2))[-1].sequence, 0.05)
@@ -269,7 +280,7 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
 
     async def test_a_deleted_run_is_gone_with_all_that_was_known_of_it_but_not_while_it_is_driven(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story(session="user-7")
+            story = RunWriter(session="user-7")
             (question,) = await story.ask(one, "pay")
             driver = Driver()
             lease = await one.lease(story.id, driver)
@@ -286,7 +297,7 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
 
     async def test_purging_forgets_what_ended_long_ago_and_nothing_else(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            old, fresh, waiting = Story(at=1000.0), Story(at=5000.0), Story(at=1000.0)
+            old, fresh, waiting = RunWriter(at=1000.0), RunWriter(at=5000.0), RunWriter(at=1000.0)
             for story in (old, fresh):
                 await story.begin(store)
                 await story.end(store)
@@ -298,7 +309,7 @@ class DeskStoreContract(DeskListContract, DeskLeaseContract):
 
     async def test_a_store_that_was_closed_says_so(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            await Story().begin(store)
+            await RunWriter().begin(store)
 
         error = await refused(StoreError, store.load("run_x"))
         assert "closed" in error.message

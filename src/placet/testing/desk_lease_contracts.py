@@ -14,7 +14,7 @@ from placet.facts import events as e
 from placet.facts.errors import RunConflict
 from placet.ports import DeskStore, Lease, RunQuery
 from placet.testing.audit_contracts import AuditContract
-from placet.testing.stories import SHORT_TTL, TTL, Driver, Story, lines_after, refused, until
+from placet.testing.run_writer import SHORT_TTL, TTL, Driver, RunWriter, lines_after, refused, until
 
 
 class DeskLeaseContract(AuditContract):
@@ -24,7 +24,7 @@ class DeskLeaseContract(AuditContract):
 
     async def test_one_at_a_time_drives_a_run_and_the_other_is_told_who_does(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story()
+            story = RunWriter()
             await story.begin(one)
             driver, second = Driver(), Driver()
             lease = await one.lease(story.id, driver)
@@ -41,7 +41,7 @@ class DeskLeaseContract(AuditContract):
 
     async def test_of_many_who_want_a_run_at_once_one_gets_it(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story()
+            story = RunWriter()
             drivers = [Driver() for _ in range(8)]
 
             results = await asyncio.gather(
@@ -54,7 +54,7 @@ class DeskLeaseContract(AuditContract):
 
     async def test_a_lease_is_renewed_for_as_long_as_its_driver_lives(self) -> None:
         async with self.two_stores(SHORT_TTL) as (one, other):
-            story = Story()
+            story = RunWriter()
             driver = Driver()
             lease = await one.lease(story.id, driver)
             first_end = lease.live_until
@@ -69,7 +69,7 @@ class DeskLeaseContract(AuditContract):
 
     async def test_a_driver_that_is_gone_is_not_waited_for_where_it_was(self) -> None:
         async with self.open_store(lease_ttl=3600) as store:
-            story = Story()
+            story = RunWriter()
             await story.begin(store)
             driver = Driver()
             former = await store.lease(story.id, driver)
@@ -86,7 +86,7 @@ class DeskLeaseContract(AuditContract):
 
     async def test_an_append_under_a_lease_that_was_given_back_is_refused(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story()
+            story = RunWriter()
             await story.begin(store)
             driver = Driver()
             lease = await store.lease(story.id, driver)
@@ -108,12 +108,13 @@ class DeskLeaseContract(AuditContract):
             assert (listed.rows, loaded, runnable) == ([], None, [])
             assert second.epoch > first.epoch
             await refused(
-                RunConflict, store.append(first, Log("run_never", b"k" * 16), lines_after(Story().log, 1), RunFold())
+                RunConflict,
+                store.append(first, Log("run_never", b"k" * 16), lines_after(RunWriter().log, 1), RunFold()),
             )
 
     async def test_a_driver_does_not_give_a_run_back_before_it_has_seen_what_came_from_outside(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story()
+            story = RunWriter()
             driver = Driver()
             lease = await one.lease(story.id, driver)
             await story.ask(one, "pay", lease=lease)
@@ -127,7 +128,7 @@ class DeskLeaseContract(AuditContract):
 
     async def test_what_comes_from_outside_makes_a_run_runnable_until_a_driver_has_seen_it(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story()
+            story = RunWriter()
             await story.ask(store, "pay")
             begun = await store.runnable(0.0, 10)
             driver = Driver()
@@ -142,7 +143,7 @@ class DeskLeaseContract(AuditContract):
 
     async def test_those_that_have_waited_longest_come_first(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            late, early = Story(at=2000.0), Story(at=1000.0)
+            late, early = RunWriter(at=2000.0), RunWriter(at=1000.0)
             await late.begin(store)
             await early.begin(store)
 
@@ -153,7 +154,7 @@ class DeskLeaseContract(AuditContract):
         self,
     ) -> None:
         async with self.open_store(lease_ttl=SHORT_TTL) as store:
-            story = Story()
+            story = RunWriter()
             driver = Driver()
             former = await store.lease(story.id, driver)
             await story.begin(store, former)
@@ -174,7 +175,7 @@ class DeskLeaseContract(AuditContract):
 
     async def test_a_driver_that_gives_up_in_the_middle_leaves_the_run_to_others(self) -> None:
         async with self.open_store(lease_ttl=SHORT_TTL) as store:
-            story = Story()
+            story = RunWriter()
             driver = Driver()
             lease = await store.lease(story.id, driver)
             await story.begin(store, lease)
@@ -187,11 +188,11 @@ class DeskLeaseContract(AuditContract):
 
     async def test_a_run_that_an_error_stopped_waits_to_be_resumed(self) -> None:
         async with self.open_store(lease_ttl=0.1) as store:
-            story = Story()
+            story = RunWriter()
             driver = Driver()
             lease = await store.lease(story.id, driver)
             await story.begin(store, lease)
-            await story.tell(store, e.RunStopped("error", "ValueError"), lease=lease)
+            await story.append(store, e.RunStopped("error", "ValueError"), lease=lease)
             await store.release(lease, sys.maxsize)
 
             row = await store.run(story.id)
@@ -200,11 +201,11 @@ class DeskLeaseContract(AuditContract):
 
     async def test_what_came_while_a_driver_was_failing_is_not_forgotten(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story()
+            story = RunWriter()
             driver = Driver()
             lease = await one.lease(story.id, driver)
             await story.ask(one, "pay", lease=lease)
-            await story.tell(one, e.RunStopped("error", "ValueError"), lease=lease)
+            await story.append(one, e.RunStopped("error", "ValueError"), lease=lease)
             await story.decide(other)
             await one.release(lease, sys.maxsize)
 
@@ -214,7 +215,7 @@ class DeskLeaseContract(AuditContract):
 
     async def test_a_deadline_makes_a_run_runnable_when_its_time_has_come_and_not_before(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story()
+            story = RunWriter()
             driver = Driver()
             lease = await store.lease(story.id, driver)
             await story.ask(store, "pay", lease=lease, expires_at=9000.0)
@@ -227,13 +228,13 @@ class DeskLeaseContract(AuditContract):
             assert await store.runnable(9000.0, 10) == [story.id]
 
             lease = await store.lease(story.id, driver)
-            await story.tell(store, e.CallEnded("1.0", "expired", "too late"), lease=lease)
+            await story.append(store, e.CallEnded("1.0", "expired", "too late"), lease=lease)
             await store.release(lease, 3)
             assert await store.runnable(9000.0, 10) == []
 
     async def test_a_parked_run_is_not_runnable_until_it_is_put_back_with_its_take_overs_forgotten(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story()
+            story = RunWriter()
             await story.begin(store)
             for _ in range(2):
                 await store.lease(story.id, Driver())  # whose driver is gone at once
@@ -241,7 +242,7 @@ class DeskLeaseContract(AuditContract):
             last = Driver()
             lease = await store.lease(story.id, last)
             await store.release(lease, 1)
-            await story.tell(store, e.TurnLimitSet(3))
+            await story.append(store, e.TurnLimitSet(3))
             await store.park(story.id, parked=True)
             parked, runnable = await store.run(story.id), await store.runnable(0.0, 10)
             await store.park(story.id, parked=False)

@@ -12,7 +12,7 @@ from placet.facts.errors import UserError
 from placet.facts.ids import request_id, session_key
 from placet.ports import DeskStore, Page, RequestQuery, RunQuery
 from placet.testing.audit_contracts import AuditContract
-from placet.testing.stories import TTL, Driver, Story, refused
+from placet.testing.run_writer import TTL, Driver, RunWriter, refused
 
 
 class DeskListContract(AuditContract):
@@ -22,7 +22,7 @@ class DeskListContract(AuditContract):
 
     async def test_a_question_is_listed_until_it_is_decided_and_then_says_who_decided(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story()
+            story = RunWriter()
             first, second = await story.ask(one, "pay", "mail")
             waiting = await other.requests(RequestQuery())
             await story.decide(one, "1.0", "reject")
@@ -39,10 +39,10 @@ class DeskListContract(AuditContract):
 
     async def test_a_revoked_decision_opens_the_question_again(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story()
+            story = RunWriter()
             (question,) = await story.ask(store, "pay")
             await story.decide(store)
-            await story.tell(store, e.DecisionRevoked("1.0", "bob", story.at))
+            await story.append(store, e.DecisionRevoked("1.0", "bob", story.at))
 
             row = await store.request(question)
             assert row is not None
@@ -50,9 +50,9 @@ class DeskListContract(AuditContract):
 
     async def test_a_question_that_went_to_others_has_no_deadline_any_more_and_says_since_when(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story()
+            story = RunWriter()
             first, second = await story.ask(one, "pay", "mail", expires_at=9000.0)
-            await story.tell(one, e.QuestionEscalated("1.0"))
+            await story.append(one, e.QuestionEscalated("1.0"))
 
             row, neighbour = await other.request(first), await other.request(second)
             listed = await other.requests(RequestQuery())
@@ -64,8 +64,8 @@ class DeskListContract(AuditContract):
 
     async def test_a_call_that_is_asked_about_twice_in_one_batch_has_two_questions(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story()
-            ahead = Story()
+            story = RunWriter()
+            ahead = RunWriter()
             ahead.log, lines = story.log.copy(), []
             calls: list[JsonObject] = [{"type": "function_call", "name": "pay", "arguments": '{"n":1}', "call_id": "c"}]
             edit = e.DecisionMade("1.0", 1, "other", "edit", "ann", 5.0, arguments={"n": 2})
@@ -89,10 +89,10 @@ class DeskListContract(AuditContract):
 
     async def test_a_request_that_a_standing_decision_decided_says_so_and_whose_it_was(self) -> None:
         async with self.open_store(lease_ttl=TTL) as one, self.open_store(lease_ttl=TTL) as other:
-            story = Story()
+            story = RunWriter()
             first, second = await story.ask(one, "pay", "mail")
             by_grant = e.DecisionMade("1.0", 1, "digest 0", "approve", "ann", 5.0, grant="grant_1")
-            await story.tell(one, by_grant, e.DecisionMade("1.1", 1, "digest 1", "approve", "ann", 6.0))
+            await story.append(one, by_grant, e.DecisionMade("1.1", 1, "digest 1", "approve", "ann", 6.0))
 
             rows = [await other.request(each) for each in (first, second)]
             assert [(row.decided_by, row.grant) for row in rows if row is not None] == [
@@ -102,10 +102,10 @@ class DeskListContract(AuditContract):
 
     async def test_a_call_that_ends_undecided_closes_its_question_and_a_decided_one_stays_decided(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story()
+            story = RunWriter()
             first, second = await story.ask(store, "pay", "mail")
             await story.decide(store, "1.1", "reject")
-            await story.tell(
+            await story.append(
                 store, e.CallEnded("1.0", "cancelled", "no"), e.CallEnded("1.1", "rejected", "not approved")
             )
 
@@ -117,7 +117,7 @@ class DeskListContract(AuditContract):
 
     async def test_pages_of_questions_are_oldest_first_without_gap_or_repetition(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            asked = [await Story().ask(store, "pay", "mail") for _ in range(4)]
+            asked = [await RunWriter().ask(store, "pay", "mail") for _ in range(4)]
 
             pages = await _all_pages(store, RequestQuery(limit=3))
             assert [row.id for page in pages for row in page.rows] == [each for both in asked for each in both]
@@ -125,7 +125,7 @@ class DeskListContract(AuditContract):
 
     async def test_pages_of_questions_newest_first_are_the_same_the_other_way_round(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            asked = [each for _ in range(4) for each in await Story().ask(store, "pay", "mail")]
+            asked = [each for _ in range(4) for each in await RunWriter().ask(store, "pay", "mail")]
 
             pages = await _all_pages(store, RequestQuery(limit=3, newest_first=True))
             assert [row.id for page in pages for row in page.rows] == asked[::-1]
@@ -134,14 +134,14 @@ class DeskListContract(AuditContract):
 
     async def test_whoever_walks_through_pages_meets_each_row_that_stays_once_whatever_happens_meanwhile(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            stories = [Story() for _ in range(9)]
+            stories = [RunWriter() for _ in range(9)]
             asked = [(await story.ask(store, "pay"))[0] for story in stories]
 
             pages = [await store.requests(RequestQuery(limit=3))]
             await stories[0].decide(store)  # behind the walker, before it, and at the very cursor
             await stories[2].decide(store)
             await stories[5].decide(store)
-            (late,) = await Story().ask(store, "pay")
+            (late,) = await RunWriter().ask(store, "pay")
             while pages[-1].cursor is not None:
                 pages.append(await store.requests(RequestQuery(limit=3, cursor=pages[-1].cursor)))
 
@@ -150,12 +150,12 @@ class DeskListContract(AuditContract):
 
     async def test_whoever_walks_through_runs_meets_each_once_though_others_begin_and_end(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            stories = [Story() for _ in range(7)]
+            stories = [RunWriter() for _ in range(7)]
             for story in stories:
                 await story.begin(store)
 
             pages = [await store.runs(RunQuery(limit=3))]
-            await Story().begin(store)
+            await RunWriter().begin(store)
             await stories[4].end(store)
             await store.delete(stories[4].id)  # the very one that the cursor names
             while pages[-1].cursor is not None:
@@ -165,7 +165,7 @@ class DeskListContract(AuditContract):
 
     async def test_questions_are_found_by_run_agent_tool_and_status(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            clerk, boss = Story("Clerk"), Story("Boss")
+            clerk, boss = RunWriter("Clerk"), RunWriter("Boss")
             first, second = await clerk.ask(store, "pay", "mail")
             (third,) = await boss.ask(store, "pay")
             await clerk.decide(store)
@@ -201,7 +201,7 @@ class DeskListContract(AuditContract):
 
     async def test_runs_are_listed_newest_first_by_status_and_agent(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            ended, waiting, running = Story("Clerk"), Story("Boss"), Story("Clerk")
+            ended, waiting, running = RunWriter("Clerk"), RunWriter("Boss"), RunWriter("Clerk")
             await ended.begin(store)
             await ended.end(store)
             await waiting.ask(store, "pay")
@@ -219,7 +219,7 @@ class DeskListContract(AuditContract):
 
     async def test_a_run_s_row_says_what_is_known_of_it(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story(session="user-7", at=5000.0)
+            story = RunWriter(session="user-7", at=5000.0)
             driver = Driver()
             lease = await store.lease(story.id, driver)
             await story.begin(store, lease)
@@ -238,9 +238,9 @@ class DeskListContract(AuditContract):
 
     async def test_what_stopped_a_run_is_in_its_row(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story()
+            story = RunWriter()
             await story.begin(store)
-            await story.tell(store, e.RunStopped("max_turns_exceeded", "too many"))
+            await story.append(store, e.RunStopped("max_turns_exceeded", "too many"))
 
             row = await store.run(story.id)
             assert row is not None
@@ -248,11 +248,11 @@ class DeskListContract(AuditContract):
 
     async def test_a_run_that_an_error_stopped_is_called_so_and_listed_as_nothing_else(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            stopped, asking, running, waiting = Story(), Story(), Story(), Story()
+            stopped, asking, running, waiting = RunWriter(), RunWriter(), RunWriter(), RunWriter()
             await stopped.begin(store)
             await asking.ask(store, "pay")
             for story in (stopped, asking):
-                await story.tell(store, e.RunStopped("max_turns_exceeded", "too many"))
+                await story.append(store, e.RunStopped("max_turns_exceeded", "too many"))
             await running.begin(store)
             await waiting.ask(store, "pay")
 
@@ -269,10 +269,10 @@ class DeskListContract(AuditContract):
 
     async def test_the_run_that_waits_on_a_session_is_found_until_it_does_not(self) -> None:
         async with self.two_stores() as (one, other):
-            story = Story(session="user-7")
+            story = RunWriter(session="user-7")
             await story.ask(one, "pay")
             waiting = await other.waiting_on("user-7")
-            await story.tell(one, e.CallEnded("1.0", "superseded", "never mind"))
+            await story.append(one, e.CallEnded("1.0", "superseded", "never mind"))
 
             assert waiting == [story.id]
             assert await other.waiting_on("user-7") == []
@@ -280,7 +280,7 @@ class DeskListContract(AuditContract):
 
     async def test_a_row_shows_the_id_of_its_session_wherever_that_is_kept(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
-            story = Story(session="user-7", place="sqlite_1")
+            story = RunWriter(session="user-7", place="sqlite_1")
             await story.ask(store, "pay")
 
             row = await store.run(story.id)

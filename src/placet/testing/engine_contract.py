@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 
 from placet.facts.errors import RunConflict
 from placet.ports import DeskStore, Drive, Engine, Lease
-from placet.testing.desk_contracts import Driver, Story
+from placet.testing.desk_contracts import Driver, RunWriter
 
 SOON = 30.0
 """Seconds in which a bell that rang, or one that was lost, must have led to a drive. Generous: machines are shared."""
@@ -65,20 +65,20 @@ class EngineScene:
         finally:
             self.at_work.discard(run_id)
 
-    async def begun(self, count: int = 1) -> list[Story]:
-        stories = [Story(AGENT, at=time.time()) for _ in range(count)]
+    async def begun(self, count: int = 1) -> list[RunWriter]:
+        stories = [RunWriter(AGENT, at=time.time()) for _ in range(count)]
         for story in stories:
             await story.begin(self.store)
         return stories
 
-    async def is_given_back(self, story: Story) -> None:
-        """Wait until nobody drives it, by the word of the store."""
+    async def is_given_back(self, story: RunWriter) -> None:
+        """Wait until no process drives it, by the word of the store."""
         give_up = time.monotonic() + SOON
         while (row := await self.store.run(story.id)) is None or row.is_driven:
             assert time.monotonic() < give_up, "the run was not given back"
             await asyncio.sleep(0.01)
 
-    def saw(self, story: Story, length: int) -> bool:
+    def saw(self, story: RunWriter, length: int) -> bool:
         return length in self.driven[story.id]
 
 
@@ -129,7 +129,7 @@ class EngineContract:
 
     async def test_a_decision_wakes_its_run(self) -> None:
         async with self.scene() as scene, serving(engine := self.engine(scene), scene.drive):
-            story = Story(AGENT, at=time.time())
+            story = RunWriter(AGENT, at=time.time())
             await story.ask(scene.store, "pay")
             await sooner_or_later(lambda: scene.saw(story, len(story.log)))
             await story.decide(scene.store)
@@ -139,7 +139,7 @@ class EngineContract:
     async def test_a_decision_that_comes_while_its_run_is_driven_is_not_lost(self) -> None:
         async with self.scene() as scene, serving(engine := self.engine(scene), scene.drive):
             scene.let_go.clear()
-            story = Story(AGENT, at=time.time())
+            story = RunWriter(AGENT, at=time.time())
             await story.ask(scene.store, "pay")
             await engine.enqueue(story.id)
             await sooner_or_later(lambda: scene.driven[story.id] != [])
@@ -150,7 +150,7 @@ class EngineContract:
 
     async def test_decisions_at_every_moment_are_all_seen(self) -> None:
         async with self.scene() as scene, serving(engine := self.engine(scene), scene.drive):
-            story = Story(AGENT, at=time.time())
+            story = RunWriter(AGENT, at=time.time())
             await story.ask(scene.store, *(f"pay{number}" for number in range(10)))
             await engine.enqueue(story.id)
             for number in range(10):
@@ -161,7 +161,7 @@ class EngineContract:
 
     async def test_a_question_whose_time_has_come_wakes_its_run(self) -> None:
         async with self.scene() as scene, serving(self.engine(scene), scene.drive):
-            story = Story(AGENT, at=time.time())
+            story = RunWriter(AGENT, at=time.time())
             await story.ask(scene.store, "pay", expires_at=time.time() + 1.5)
             await sooner_or_later(lambda: scene.saw(story, len(story.log)))
             await sooner_or_later(lambda: not scene.at_work)

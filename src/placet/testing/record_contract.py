@@ -9,11 +9,11 @@ from contextlib import AbstractAsyncContextManager
 
 from placet.core.log import read_lines
 from placet.facts.events import FourEyesSet, UserChanged
-from placet.ports import DeskStore, Record, RecordStep
+from placet.ports import DeskStore, RecordStep, StoredRecord
 
 
-def _record(record_id: str = "ana", data: str = '{"a":1}', **more: object) -> Record:
-    return Record(kind="user", id=record_id, data=data, **more)  # type: ignore[arg-type]  # the rest of its fields
+def _record(record_id: str = "ana", data: str = '{"a":1}', **more: object) -> StoredRecord:
+    return StoredRecord(kind="user", id=record_id, data=data, **more)  # type: ignore[arg-type]  # the rest of its fields
 
 
 class RecordStoreContract:
@@ -186,7 +186,7 @@ class RecordStoreContract:
     async def test_where_four_eyes_are_demanded_is_read_from_the_store(self) -> None:
         async with self.open_store() as store:
             before = await store.four_eyes()
-            record = Record(kind="setting", id="four-eyes", data='[["Pay*","*"]]')
+            record = StoredRecord(kind="setting", id="four-eyes", data='[["Pay*","*"]]')
             step = RecordStep(kind="setting", id="four-eyes", was=None, now=record)
             await store.change_records([step], [FourEyesSet([("Pay*", "*")], "root", 7.0)], at=7.0)
 

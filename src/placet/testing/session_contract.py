@@ -17,7 +17,7 @@ Item = dict[str, Any]
 SECONDS = 40.0
 
 
-def said(items: Sequence[Item]) -> list[str]:
+def texts(items: Sequence[Item]) -> list[str]:
     """The conversation as who said, called or returned what."""
     return [_line(item) for item in items]
 
@@ -75,29 +75,29 @@ class SessionContract:
         await session.add_items(items[:2])
         await session.add_items(items[2:])
 
-        assert said(await session.get_items()) == said(items)
+        assert texts(await session.get_items()) == texts(items)
 
     async def test_a_limit_gives_the_newest_so_many_oldest_first(self, session: Session) -> None:
         items = talk(5)
         await session.add_items(items)
 
-        assert said(await session.get_items(2)) == said(items[3:])
-        assert said(await session.get_items(5)) == said(items)
-        assert said(await session.get_items(50)) == said(items)
+        assert texts(await session.get_items(2)) == texts(items[3:])
+        assert texts(await session.get_items(5)) == texts(items)
+        assert texts(await session.get_items(50)) == texts(items)
         assert await session.get_items(0) == []
 
     async def test_a_long_conversation_is_written_and_read_whole(self, session: Session) -> None:
         items = talk(223)
         await session.add_items(items)
 
-        assert said(await session.get_items()) == said(items)
-        assert said(await session.get_items(101)) == said(items[-101:])
+        assert texts(await session.get_items()) == texts(items)
+        assert texts(await session.get_items(101)) == texts(items[-101:])
 
     async def test_what_was_said_twice_is_there_twice(self, session: Session) -> None:
         await session.add_items([user("again"), user("again")])
         await session.add_items([user("again")])
 
-        assert said(await session.get_items()) == ["user: again"] * 3
+        assert texts(await session.get_items()) == ["user: again"] * 3
 
     async def test_the_newest_item_can_be_taken_away(self, session: Session) -> None:
         items = [user("hi"), called("c1"), returned("c1")]
@@ -105,8 +105,8 @@ class SessionContract:
 
         taken = [await session.pop_item(), await session.pop_item()]
 
-        assert said([item for item in taken if item is not None]) == said([items[2], items[1]])
-        assert said(await session.get_items()) == ["user: hi"]
+        assert texts([item for item in taken if item is not None]) == texts([items[2], items[1]])
+        assert texts(await session.get_items()) == ["user: hi"]
 
     async def test_nothing_is_taken_away_twice_by_tasks_that_take_at_once(self, session: Session) -> None:
         items = talk(6)
@@ -115,7 +115,7 @@ class SessionContract:
         taken = await asyncio.wait_for(asyncio.gather(*(session.pop_item() for _ in range(8))), SECONDS)
 
         found = [item for item in taken if item is not None]
-        assert sorted(said(found)) == sorted(said(items))
+        assert sorted(texts(found)) == sorted(texts(items))
         assert await session.get_items() == []
 
     async def test_a_cleared_session_is_empty_keeps_its_id_and_goes_on(self, session: Session) -> None:
@@ -128,7 +128,7 @@ class SessionContract:
 
         assert emptied == []
         assert session.session_id == name
-        assert said(await session.get_items()) == ["user: anew"]
+        assert texts(await session.get_items()) == ["user: anew"]
 
     async def test_what_is_done_to_items_outside_does_not_change_those_inside(self, session: Session) -> None:
         given = [user("hi")]
@@ -136,7 +136,7 @@ class SessionContract:
         given[0]["content"] = "changed"
         (await session.get_items())[0]["content"] = "changed"
 
-        assert said(await session.get_items()) == ["user: hi"]
+        assert texts(await session.get_items()) == ["user: hi"]
 
     async def test_what_was_read_can_be_added_again_and_reads_the_same(self, session: Session) -> None:
         await session.add_items([user("hi"), called("c1"), returned("c1"), assistant("done")])

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.tool import EnabledRule, FunctionTool, OnApproval, Recovery, check_rule
 from placet.declare.tool_outputs import ToolOutputImage
-from placet.declare.tool_values import InvalidArguments, Validated, refuse_unknown
+from placet.declare.tool_values import InvalidArguments, ValidatedArguments, refuse_unknown
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import ToolError, UserError
 
@@ -212,11 +212,11 @@ def _check_action(action: JsonObject, where: str) -> None:
         raise InvalidArguments(f"{where}.keys: a list of texts, or null")
 
 
-def _validated(arguments: JsonObject) -> Validated:
+def _validated(arguments: JsonObject) -> ValidatedArguments:
     """What is shown is what runs: an argument that no computer would be told of is refused."""
     actions_of(arguments)
     refuse_unknown(arguments, SCHEMA)
-    return Validated(arguments)
+    return ValidatedArguments(arguments)
 
 
 def _about_actions(rule: ComputerRule) -> Callable[[RunContextWrapper[Any], JsonObject, str], Awaitable[bool]]:

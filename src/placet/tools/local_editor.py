@@ -64,7 +64,7 @@ class LocalEditor:
         for change in changes:
             if change.aside is not None:
                 self._files.discard(change.path, change.aside)
-        return ApplyPatchResult(status="completed", output="\n".join(map(_told, operations)))
+        return ApplyPatchResult(status="completed", output="\n".join(map(_line_about, operations)))
 
     @staticmethod
     def _require_one_each(operations: Sequence[ApplyPatchOperation]) -> None:
@@ -118,7 +118,7 @@ class LocalEditor:
         return stuck
 
 
-def _told(operation: ApplyPatchOperation) -> str:
+def _line_about(operation: ApplyPatchOperation) -> str:
     verb = {"create_file": "Created", "update_file": "Updated", "delete_file": "Deleted"}[operation.type]
     return f"{verb} {operation.path}"
 

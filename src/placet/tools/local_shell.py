@@ -19,7 +19,7 @@ from placet.facts.errors import UserError
 from placet.tools.shell import ShellCallOutcome, ShellCommandOutput, ShellCommandRequest, ShellResult
 
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
-"""What commands learn of this process's environment, unless told otherwise: nothing that is secret."""
+"""What commands learn of this process's environment, by default: nothing that is secret."""
 GRACE_SECONDS = 2.0
 """Between the signal that asks a command to end and the one that ends it."""
 _CHUNK = 65536
@@ -66,7 +66,7 @@ class LocalShell:
         return {name: os.environ[name] for name in self._environment if name in os.environ}
 
     async def _run(self, command: str, seconds: float, limit: int) -> ShellCommandOutput:
-        kept = [Kept(limit), Kept(limit)]
+        kept = [ClippedOutput(limit), ClippedOutput(limit)]
         process, readers = await self._start(command, kept)
         is_late = False
         try:
@@ -80,7 +80,7 @@ class LocalShell:
         return ShellCommandOutput(kept[0].text(), kept[1].text(), outcome, command)
 
     async def _start(
-        self, command: str, kept: Sequence[Kept]
+        self, command: str, kept: Sequence[ClippedOutput]
     ) -> tuple[asyncio.subprocess.Process, list[asyncio.Task[None]]]:
         """Pipes of our own: asyncio's would make the end of a command wait for whoever still holds them open."""
         pipes = [os.pipe(), os.pipe()]
@@ -105,7 +105,7 @@ class LocalShell:
         return process, [asyncio.create_task(_drain(ours, each)) for (ours, _), each in zip(pipes, kept, strict=True)]
 
     async def _end(self, process: asyncio.subprocess.Process, readers: Sequence[asyncio.Task[None]]) -> None:
-        """Leave nothing of the group behind, and do not wait for pipes that somebody else holds open."""
+        """Leave nothing of the group behind, and do not wait for pipes that another process holds open."""
         if process.returncode is None:
             _signal(process.pid, signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
@@ -125,7 +125,7 @@ def _signal(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-async def _drain(pipe: int, kept: Kept) -> None:
+async def _drain(pipe: int, kept: ClippedOutput) -> None:
     stream = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(pipe, "rb", buffering=0)
@@ -137,7 +137,7 @@ async def _drain(pipe: int, kept: Kept) -> None:
         transport.close()
 
 
-class Kept:
+class ClippedOutput:
     """The beginning and the end of what was printed; what does not fit in between is only counted."""
 
     def __init__(self, limit: int) -> None:

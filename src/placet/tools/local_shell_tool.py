@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.tool import EnabledRule, FunctionTool, OnApproval, Recovery, check_rule
-from placet.declare.tool_values import InvalidArguments, Validated, refuse_unknown
+from placet.declare.tool_values import InvalidArguments, ValidatedArguments, refuse_unknown
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
 from placet.facts.raw_items import RawItem
@@ -138,11 +138,11 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _validated(arguments: JsonObject) -> Validated:
+def _validated(arguments: JsonObject) -> ValidatedArguments:
     """What is shown is what runs: an argument that no executor would be told of is refused."""
     action_of(arguments)
     refuse_unknown({**arguments, "env": None}, SCHEMA)  # its variables may have any name
-    return Validated(arguments)
+    return ValidatedArguments(arguments)
 
 
 def _about_action(

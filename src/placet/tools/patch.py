@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkabl
 
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.tool import EnabledRule, Failed, FunctionTool, OnApproval, Recovery, check_rule
-from placet.declare.tool_values import InvalidArguments, Validated, refuse_unknown
+from placet.declare.tool_values import InvalidArguments, ValidatedArguments, refuse_unknown
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
 from placet.tools.native import check_native
@@ -170,11 +170,11 @@ def _operation(given: object, place: int, ctx: RunContextWrapper[Any] | None) ->
     return ApplyPatchOperation(kind, path, diff if isinstance(diff, str) else None, ctx)
 
 
-def _validated(arguments: JsonObject) -> Validated:
+def _validated(arguments: JsonObject) -> ValidatedArguments:
     """What is shown is what runs: an argument that no editor would be told of is refused."""
     operations_of(arguments)
     refuse_unknown(arguments, SCHEMA)
-    return Validated(arguments)
+    return ValidatedArguments(arguments)
 
 
 def _per_operation(

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.tool import EnabledRule, FunctionTool, OnApproval, Recovery, check_rule
-from placet.declare.tool_values import InvalidArguments, Validated, refuse_unknown
+from placet.declare.tool_values import InvalidArguments, ValidatedArguments, refuse_unknown
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
 from placet.tools.native import check_native, is_native
@@ -156,11 +156,11 @@ def action_of(arguments: JsonObject | None) -> ShellActionRequest:
     )
 
 
-def _validated(arguments: JsonObject) -> Validated:
+def _validated(arguments: JsonObject) -> ValidatedArguments:
     """What is shown is what runs: an argument that no executor would be told of is refused."""
     action_of(arguments)
     refuse_unknown(arguments, SCHEMA)
-    return Validated(arguments)
+    return ValidatedArguments(arguments)
 
 
 def _number(given: JsonObject, name: str) -> int | None:

@@ -63,7 +63,7 @@ def of_handoff(run: RunStory) -> Attributes:
     return {"placet.handoff.from": agent_name(run.came_from), "placet.handoff.to": agent_name(run.at_work)}
 
 
-class Words:
+class RunAttributes:
     """What spans of one run say, by the settings."""
 
     def __init__(self, settings: Settings, run_id: str, story: Story) -> None:
@@ -89,7 +89,7 @@ class Words:
             found["gen_ai.tool.call.id"] = call.label
         return found
 
-    def of_body(self, call: CallStory, *, is_continued: bool) -> Attributes:
+    def of_tool_function(self, call: CallStory, *, is_continued: bool) -> Attributes:
         found = self.of_call(call)
         found |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.type": "function"}
         found |= {"placet.call.attempt": max(1, call.attempts), "placet.call.is_continued": is_continued}

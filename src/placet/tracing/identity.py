@@ -36,8 +36,8 @@ def context_of(run_id: str, *place: str) -> SpanContext:
     )
 
 
-def _number(size: int, *words: str) -> int:
-    digest = hashlib.blake2b("\0".join(words).encode(), digest_size=size, person=b"placet/tracing")
+def _number(size: int, *parts: str) -> int:
+    digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=size, person=b"placet/tracing")
     return int.from_bytes(digest.digest()) or 1  # zero means «no id»
 
 

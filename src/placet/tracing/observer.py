@@ -57,8 +57,8 @@ class OpenTelemetryTracing:
     ) -> DriveObserver:
         try:
             tracer, ids = _with_derived_ids(self._current_tracer(), run_id)
-            words = {f"placet.metadata.{name}": text for name, text in metadata.items()}
-            settings = replace(self._settings, attributes={**self._settings.attributes, **words})
+            given = {f"placet.metadata.{name}": text for name, text in metadata.items()}
+            settings = replace(self._settings, attributes={**self._settings.attributes, **given})
             return DriveTrace(tracer, ids, settings, run_id, before)
         except Exception as error:  # noqa: BLE001  # it must not touch the run
             report(run_id, error)
@@ -97,7 +97,7 @@ class _Silent:
     def on_facts(self, at: float, facts: Sequence[AnyFact]) -> None:
         pass
 
-    def around_body(self, call_id: str) -> AbstractContextManager[None]:
+    def around_tool_function(self, call_id: str) -> AbstractContextManager[None]:
         return nullcontext()
 
     def drive_ended(self, error: BaseException | None) -> None:

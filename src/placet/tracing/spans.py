@@ -39,7 +39,7 @@ from placet.core.story import CallStory, RequestStory, Revoked, RunStory, Story,
 from placet.facts import events as e
 from placet.facts.ids import ROOT, path_of
 from placet.tracing import content
-from placet.tracing.attributes import Attributes, Settings, Words, agent_name, kind_of, of_handoff, of_usage
+from placet.tracing.attributes import Attributes, RunAttributes, Settings, agent_name, kind_of, of_handoff, of_usage
 from placet.tracing.identity import DerivedIds, context_of
 
 logger = logging.getLogger("placet.tracing")
@@ -86,7 +86,7 @@ class DriveTrace:
         for at, facts in before:
             for fact in facts:
                 self._story.take(at, fact)
-        self._words = Words(settings, run_id, self._story)
+        self._attributes = RunAttributes(settings, run_id, self._story)
         self._links_can_be_made = ids is not None and not settings.in_callers_trace
         """Whether this drive knows under which ids an earlier one told its spans."""
         self._position = len(before)
@@ -94,9 +94,9 @@ class DriveTrace:
         self._at: float | None = None
         """The time of the last facts; the drive has none of its own."""
         self._open: dict[str, OpenRun] = {}
-        self._bodies: dict[str, Span] = {}
+        self._function_spans: dict[str, Span] = {}
         self._errors: dict[str, BaseException] = {}
-        """What bodies raised: the facts say only that they failed."""
+        """What tool functions raised: the facts say only that they failed."""
         self._approvals: dict[str, SpanContext] = {}
         self._has_failed = False
 
@@ -106,12 +106,12 @@ class DriveTrace:
         self._at = at
         for fact in facts:
             try:
-                self._tell(at, fact)
+                self._trace_fact(at, fact)
             except Exception as error:  # noqa: BLE001  # it must not touch the run
                 self.report(error)
 
-    def around_body(self, call_id: str) -> AbstractContextManager[None]:
-        return _Body(self, call_id)
+    def around_tool_function(self, call_id: str) -> AbstractContextManager[None]:
+        return _CurrentSpan(self, call_id)
 
     def drive_ended(self, error: BaseException | None) -> None:
         try:
@@ -134,14 +134,14 @@ class DriveTrace:
 
     # -- telling -----------------------------------------------------------------------------------------------------
 
-    def _tell(self, at: float, fact: e.AnyFact) -> None:
+    def _trace_fact(self, at: float, fact: e.AnyFact) -> None:
         path, plain = bare(fact)
         self._story.take(at, fact)
         for call, request in self._story.over:
-            self._tell_of_question(at, call, request, plain)
-        tell = TELLERS.get(type(plain))
-        if tell is not None:
-            tell(self, at, self._story.run(path), plain)
+            self._trace_end_of_question(at, call, request, plain)
+        handler = HANDLERS.get(type(plain))
+        if handler is not None:
+            handler(self, at, self._story.run(path), plain)
         elif ROOT not in self._open:
             self._run(ROOT)
 
@@ -172,8 +172,8 @@ class DriveTrace:
     def _fail(self, span: Span, kind: str, error: BaseException | None = None) -> None:
         """Mark a span as failed. What exactly was said may hold content."""
         span.set_attribute("error.type", kind)
-        said = str(error) if error is not None and self._settings.capture_content else None
-        span.set_status(Status(StatusCode.ERROR, said))
+        message = str(error) if error is not None and self._settings.capture_content else None
+        span.set_status(Status(StatusCode.ERROR, message))
 
     # -- runs --------------------------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class DriveTrace:
             return []
         found = []
         for call, request in self._story.open_requests():
-            request_id = self._words.request_id(call, request)
+            request_id = self._attributes.request_id(call, request)
             asked = context_of(request.asked_in or self.run_id, "ask", request_id)
             found.append(Link(asked, {"placet.link": "paused_at", "placet.request.id": request_id}))
         root = self._story.root
@@ -197,7 +197,7 @@ class DriveTrace:
         found = self._open.get(path)
         if found is None:
             run = self._story.run(path)
-            attributes = self._words.of_agent(run, "invoke_agent")
+            attributes = self._attributes.of_agent(run, "invoke_agent")
             attributes["placet.run.id"] = self.run_id
             name = f"invoke_agent {agent_name(run.at_work)}".rstrip()
             if path:
@@ -229,7 +229,7 @@ class DriveTrace:
             if error is not None:
                 self._fail(opened.chat, kind_of(error), error)
             self._end(opened.chat, self._at)
-        self._end_bodies(path)
+        self._end_function_spans(path)
         is_waiting = self._waits_in(path) and (bool(path) or error is None)
         error = None if is_waiting else error  # what waits was not what failed
         opened.span.set_attribute("placet.run.status", opened.status or ("waiting" if is_waiting else "stopped"))
@@ -240,9 +240,9 @@ class DriveTrace:
             self._fail(opened.span, kind_of(error), error)
         self._end(opened.span, self._at)
 
-    def _end_bodies(self, path: str) -> None:
-        for local in [local for local in self._bodies if path_of(local) == path]:
-            body = self._bodies.pop(local)
+    def _end_function_spans(self, path: str) -> None:
+        for local in [local for local in self._function_spans if path_of(local) == path]:
+            body = self._function_spans.pop(local)
             body.set_attribute("placet.call.outcome", "waiting" if self._waits_in(local) else "unknown")
             self._end(body, self._at)
 
@@ -274,17 +274,17 @@ class DriveTrace:
         self._run(run.path).status = "stopped"
 
     def _cancel_asked(self, _at: float, run: RunStory, fact: e.CancelAsked) -> None:
-        self._event(run.path, "placet.cancel_asked", fact.at, self._words.of_person(fact.by))
+        self._event(run.path, "placet.cancel_asked", fact.at, self._attributes.of_person(fact.by))
 
     def _agent_changed(self, at: float, run: RunStory, _fact: e.AgentChanged) -> None:
         self._event(run.path, "placet.handoff", at, of_handoff(run))
 
     def _guardrails_judged(self, at: float, run: RunStory, fact: e.GuardrailsJudged) -> None:
         for each in fact.results:
-            self._event(run.path, "placet.guardrail", at, self._words.of_guardrail(fact, each))
+            self._event(run.path, "placet.guardrail", at, self._attributes.of_guardrail(fact, each))
 
     def _grant_made(self, at: float, run: RunStory, fact: e.GrantMade) -> None:
-        self._event(run.path, "placet.grant", at, self._words.of_grant(fact))
+        self._event(run.path, "placet.grant", at, self._attributes.of_grant(fact))
 
     # -- the model ---------------------------------------------------------------------------------------------------
 
@@ -292,8 +292,8 @@ class DriveTrace:
         opened = self._run(run.path)
         if opened.chat is not None:  # of an attempt that nothing became of
             self._end(opened.chat, at)
-        self._end_bodies(run.path)  # the model is asked when all calls have ended, whether that was told or not
-        attributes = self._words.of_agent(run, "chat")
+        self._end_function_spans(run.path)  # the model is asked when all calls have ended, whether that was told or not
+        attributes = self._attributes.of_agent(run, "chat")
         attributes["placet.turn"] = run.turn + 1
         model = self._settings.attributes.get("gen_ai.request.model")
         place = ("chat", run.path, str(run.requests))
@@ -341,9 +341,9 @@ class DriveTrace:
 
     def _asked(self, at: float, run: RunStory, fact: e.CallHeld | e.CallInDoubt | e.InputAsked) -> None:
         call = self._story.call(fact.call)
-        body = self._bodies.pop(call.id, None)
+        body = self._function_spans.pop(call.id, None)
         if body is not None:
-            is_asking = isinstance(fact, e.InputAsked)  # it gave its place up, and nothing went wrong
+            is_asking = isinstance(fact, e.InputAsked)  # it ended for now, and nothing went wrong
             body.set_attribute("placet.call.outcome", "input_asked" if is_asking else "in_doubt")
             if not is_asking:
                 self._fail(body, "in_doubt")
@@ -354,29 +354,29 @@ class DriveTrace:
             f"request_input {call.name}" if is_input else f"request_approval {call.name}",
             self._run(run.path).span,
             at,
-            self._words.of_question(call, call.request),
-            place=("ask", self._words.request_id(call, call.request)),
+            self._attributes.of_question(call, call.request),
+            place=("ask", self._attributes.request_id(call, call.request)),
         )
         self._end(span, at)
 
-    def _tell_of_question(self, at: float, call: CallStory, request: RequestStory, ended_by: e.PlainFact) -> None:
+    def _trace_end_of_question(self, at: float, call: CallStory, request: RequestStory, ended_by: e.PlainFact) -> None:
         """The wait, whole: a drive ends with the question, so the one that acts on the answer tells of both."""
         decision = request.decision
         end = max(request.asked.at, at if decision is None else decision.at)
-        request_id = self._words.request_id(call, request)
+        request_id = self._attributes.request_id(call, request)
         asked = Link(context_of(request.asked_in or self.run_id, "ask", request_id), {"placet.link": "request"})
         span = self._start(
             f"input {call.name}" if request.asked.kind == "elicitation" else f"approval {call.name}",
             self._run(path_of(call.id)).span,
             request.asked.at,
-            self._words.of_wait(call, request, end, ended_by),
+            self._attributes.of_wait(call, request, end, ended_by),
             place=("approval", request_id),
             links=[asked] if self._links_can_be_made else (),
         )
-        for moment in request.moments:
-            by = moment.by if isinstance(moment, Revoked) else None
-            name = "placet.decision.revoked" if isinstance(moment, Revoked) else "placet.request.escalated"
-            span.add_event(name, self._words.of_person(by), _nanoseconds(moment.at))
+        for event in request.moments:
+            by = event.by if isinstance(event, Revoked) else None
+            name = "placet.decision.revoked" if isinstance(event, Revoked) else "placet.request.escalated"
+            span.add_event(name, self._attributes.of_person(by), _nanoseconds(event.at))
         self._approvals[call.id] = span.get_span_context()
         self._end(span, end)
 
@@ -389,20 +389,20 @@ class DriveTrace:
                 continue
             approval = self._approvals.pop(local, None)
             links = [] if approval is None else [Link(approval, {"placet.link": "approval"})]
-            self._start_body(call, at, links, ("tool", local, str(call.attempts)))
+            self._start_function_span(call, at, links, ("tool", local, str(call.attempts)))
 
-    def _start_body(
+    def _start_function_span(
         self, call: CallStory, at: float | None, links: Sequence[Link], place: tuple[str, ...] = ()
     ) -> Span:
-        attributes = self._words.of_body(call, is_continued=not place)
+        attributes = self._attributes.of_tool_function(call, is_continued=not place)
         parent = self._run(path_of(call.id)).span
         span = self._start(f"execute_tool {call.name}".rstrip(), parent, at, attributes, place, links)
-        self._bodies[call.id] = span
+        self._function_spans[call.id] = span
         return span
 
     def _body(self, local: str) -> Span:
         """The span of the call in which a run is nested. A call that an earlier drive started goes on in a new one."""
-        found = self._bodies.get(local)
+        found = self._function_spans.get(local)
         if found is not None:
             return found
         call = self._story.call(local)
@@ -410,17 +410,17 @@ class DriveTrace:
         if self._links_can_be_made:
             first = context_of(call.started_in or self.run_id, "tool", local, str(call.attempts))
             links.append(Link(first, {"placet.link": "continues"}))
-        return self._start_body(call, self._at, links)
+        return self._start_function_span(call, self._at, links)
 
     def _call_ended(self, at: float, run: RunStory, fact: e.CallEnded) -> None:
         nested = [path for path in self._open if path == fact.call or path.startswith(f"{fact.call}/")]
         for path in sorted(nested, key=len, reverse=True):
             self._end_run(path, None)
-        call, body = self._story.call(fact.call), self._bodies.pop(fact.call, None)
+        call, body = self._story.call(fact.call), self._function_spans.pop(fact.call, None)
         raised = self._errors.pop(fact.call, None)
         if body is None:
             if fact.outcome in ("denied", "failed"):
-                self._event(run.path, f"placet.call.{fact.outcome}", at, self._words.of_call(call))
+                self._event(run.path, f"placet.call.{fact.outcome}", at, self._attributes.of_call(call))
             return
         body.set_attribute("placet.call.outcome", fact.outcome)
         if self._settings.capture_content:
@@ -429,15 +429,15 @@ class DriveTrace:
             self._fail(body, fact.outcome if raised is None else kind_of(raised), raised)
         self._end(body, at)
 
-    def body_raised(self, local: str, error: BaseException) -> None:
+    def function_raised(self, local: str, error: BaseException) -> None:
         self._errors[local] = error
 
-    def body_span(self, local: str) -> Span | None:
-        return self._bodies.get(local)
+    def function_span(self, local: str) -> Span | None:
+        return self._function_spans.get(local)
 
 
-class _Body(AbstractContextManager[None]):
-    """While a tool's body runs, its span is the current one: what the body traces itself hangs below it."""
+class _CurrentSpan(AbstractContextManager[None]):
+    """While a tool function runs, its span is the current one: what the tool function traces itself hangs below it."""
 
     __slots__ = ("_call", "_token", "_trace")
 
@@ -448,23 +448,23 @@ class _Body(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         try:
-            span = self._trace.body_span(self._call)
+            span = self._trace.function_span(self._call)
             if span is not None:
                 self._token = otel.attach(set_span_in_context(span))
-        except Exception as failure:  # noqa: BLE001  # it must not touch the body
+        except Exception as failure:  # noqa: BLE001  # it must not touch the tool function
             self._trace.report(failure)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _where: TracebackType | None
     ) -> None:
         if error is not None:
-            self._trace.body_raised(self._call, error)
+            self._trace.function_raised(self._call, error)
         if self._token is not None:
             otel.detach(self._token)
 
 
-_Teller: TypeAlias = Callable[[DriveTrace, float, RunStory, Any], None]  # Any: each takes the fact of its key
-TELLERS: dict[type[e.Fact], _Teller] = {
+_Handler: TypeAlias = Callable[[DriveTrace, float, RunStory, Any], None]  # Any: each takes the fact of its key
+HANDLERS: dict[type[e.Fact], _Handler] = {
     e.RunStarted: DriveTrace._run_started,
     e.RunEnded: DriveTrace._run_ended,
     e.RunCancelled: DriveTrace._run_cancelled,

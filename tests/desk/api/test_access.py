@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from placet.desk.access.accounts import Accounts
-from placet.desk.access.people import Actor, Scope, checked_name, why_not
+from placet.desk.access.people import Actor, DecisionScope, checked_name, why_not
 from placet.desk.access.secrets import hash_password, is_password
 from placet.desk.api.v1 import OPERATIONS
 from placet.desk.server import check_bind
@@ -82,7 +82,7 @@ async def test_a_viewer_sees_and_does_not_decide(server: RunningDesk) -> None:
 
 
 async def test_a_reviewer_decides_only_what_their_patterns_cover(server: RunningDesk) -> None:
-    ana = await server.person("ana", decides=(Scope(agent="Supp*", tool="refund"),))
+    ana = await server.person("ana", decides=(DecisionScope(agent="Supp*", tool="refund"),))
     _, (first, _) = await two_refunds(server)
     await server.waiting_run("Hostile")
     (mail,) = await server.desk.pending(agent="Hostile")
@@ -104,7 +104,10 @@ async def test_nobody_decides_by_an_empty_list_of_patterns(server: RunningDesk) 
 
 
 async def test_a_grant_is_made_and_ended_only_within_ones_patterns(server: RunningDesk) -> None:
-    ana, root = await server.person("ana", decides=(Scope(tool="send_*"),)), await server.person("root", "admin")
+    ana, root = (
+        await server.person("ana", decides=(DecisionScope(tool="send_*"),)),
+        await server.person("root", "admin"),
+    )
     given = {"agent": "Support", "tool": "refund", "decision": "approve", "uses": 3}
     refused = await ana.post("/v1/grants", json=given)
     made = await root.post("/v1/grants", json=given)
@@ -223,7 +226,7 @@ async def test_whoever_may_decide_nothing_holds_nothing_and_ends_only_their_own_
 
 
 async def test_a_hold_takes_somebody_who_may_decide_all_that_it_covers(server: RunningDesk) -> None:
-    scopes = (Scope(agent="Support", tool="refund"), Scope(agent="Arch*"))
+    scopes = (DecisionScope(agent="Support", tool="refund"), DecisionScope(agent="Arch*"))
     ana, run_id = await server.person("ana", decides=scopes), (await two_refunds(server))[0]
     archived = (await server.waiting_run("Archivist")).id
     tries = {
@@ -297,8 +300,10 @@ async def test_a_user_who_is_removed_or_switched_off_or_demoted_loses_it_at_once
 
 
 async def test_a_token_can_do_less_than_its_owner_and_never_more(server: RunningDesk) -> None:
-    ana = await server.person("ana", decides=(Scope(tool="refund"),))
-    text, token = await server.web.accounts.add_token("ana", "all", role="admin", decides=(Scope(agent="Archiv*"),))
+    ana = await server.person("ana", decides=(DecisionScope(tool="refund"),))
+    text, token = await server.web.accounts.add_token(
+        "ana", "all", role="admin", decides=(DecisionScope(agent="Archiv*"),)
+    )
     _, (first, _) = await two_refunds(server)
     narrowed = server.client(text)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from placet.desk.access.people import Scope
+from placet.desk.access.people import DecisionScope
 from tests.desk.api.scenes import at, decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk
 
@@ -127,7 +127,7 @@ async def test_a_rejection_tells_the_model_the_message_and_the_record_the_reason
 
 
 async def test_many_decisions_have_each_their_own_outcome_in_the_order_given(server: RunningDesk) -> None:
-    ana = await server.person("ana", decides=(Scope(tool="refund"),))
+    ana = await server.person("ana", decides=(DecisionScope(tool="refund"),))
     _, (first, second) = await two_refunds(server)
     await server.waiting_run("Hostile")
     (mail,) = await server.desk.pending(agent="Hostile")

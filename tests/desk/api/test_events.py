@@ -20,7 +20,7 @@ from placet.desk.server import PatientButFinite
 from placet.desk.web.feed import Feed
 from placet.desk.web.settings import WebSettings
 from placet.ports import DeskStore
-from placet.testing.desk_contracts import Story
+from placet.testing.desk_contracts import RunWriter
 from tests.desk.api.scenes import decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk, running_desk
 
@@ -224,7 +224,7 @@ async def test_a_listener_that_keeps_up_outlives_a_burst_that_is_longer_than_its
     await anext(listener)
     keeping = asyncio.create_task(heard(listener, 12))
     for _ in range(6):
-        await Story().ask(store, "pay")
+        await RunWriter().ask(store, "pay")
     store.may_tell.set()
     async with asyncio.timeout(PATIENCE):
         texts = await keeping
@@ -241,7 +241,7 @@ async def test_what_happens_in_quick_succession_is_told_together_and_made_once(s
     await asyncio.gather(*(anext(stream) for stream in streams))
     hearing = [asyncio.create_task(heard(stream, 80)) for stream in streams]
     for _ in range(40):
-        await Story().ask(store, "pay")
+        await RunWriter().ask(store, "pay")
     store.may_tell.set()
     async with asyncio.timeout(PATIENCE):
         texts = await asyncio.gather(*hearing)
@@ -289,7 +289,7 @@ async def test_a_listener_that_disconnects_while_news_comes_leaves_no_line_in_th
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
             while server.web.feed.listeners:
-                await asyncio.gather(*(Story().ask(server.desk.store, "pay") for _ in range(20)))
+                await asyncio.gather(*(RunWriter().ask(server.desk.store, "pay") for _ in range(20)))
 
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from placet import Grant
-from placet.desk.web.standing import would_decide
+from placet.desk.web.grant_checks import would_decide
 from tests.desk.api.scenes import decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk, running_desk
 

@@ -15,7 +15,7 @@ from placet.desk import app
 from placet.desk.server import PatientButFinite
 from placet.desk.web.limits import MAX_CLIENTS, Buckets
 from placet.desk.web.settings import WebSettings
-from placet.ports import Record
+from placet.ports import StoredRecord
 from placet.testing import ManualClock
 from tests.desk.api.scenes import problem
 from tests.support.desk_server import RunningDesk, running_desk
@@ -225,7 +225,7 @@ async def test_what_has_expired_is_forgotten_while_the_desk_serves(
             return forgotten
 
         monkeypatch.setattr(server.desk.store, "expire_records", forget_and_tell)
-        await server.desk.store.add_record(Record(kind="answer", id="x", data="{}", expires_at=1.0))
+        await server.desk.store.add_record(StoredRecord(kind="answer", id="x", data="{}", expires_at=1.0))
         async with asyncio.timeout(PATIENCE):
             await tidied.wait()
 

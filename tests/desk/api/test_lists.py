@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from placet.ports import Record
+from placet.ports import StoredRecord
 from tests.support.desk_server import running_desk
 
 
@@ -71,7 +71,7 @@ async def test_more_tokens_than_a_page_of_the_store_are_all_listed_and_counted(t
         await server.web.accounts.add_token("ana", "tests")
         (one,) = await server.desk.store.records("token")
         for number in range(1004):  # of many users, none of whom has more than they may
-            copy = Record(kind="token", id=f"t{number:04}", owner=f"user-{number}", data=one.data)
+            copy = StoredRecord(kind="token", id=f"t{number:04}", owner=f"user-{number}", data=one.data)
             await server.desk.store.add_record(copy)
 
         found = await server.web.accounts.tokens()

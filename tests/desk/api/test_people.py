@@ -12,7 +12,7 @@ import pytest
 
 from placet.core.log import read_lines
 from placet.desk.access.accounts import Accounts
-from placet.desk.access.people import Scope
+from placet.desk.access.people import DecisionScope
 from placet.facts.errors import AccessDenied, PlacetError, UserError
 from placet.facts.events import AnyFact, InvitationChanged, PasswordChanged, TokenChanged, UserChanged
 from placet.ports import OPERATORS, DeskStore
@@ -115,11 +115,11 @@ async def test_a_link_does_not_come_back_with_a_user_of_the_same_name(accounts: 
 async def test_a_link_keeps_what_its_user_may_and_an_older_one_is_void_after_the_newer_was_used(
     accounts: Accounts,
 ) -> None:
-    await accounts.add_user("ben", "reviewer", decides=(Scope(tool="refund"),))
+    await accounts.add_user("ben", "reviewer", decides=(DecisionScope(tool="refund"),))
     old, new = await accounts.invite("ben"), await accounts.invite("ben")
     user = await accounts.accept(new, PASSWORD)
 
-    assert (user.role, user.decides) == ("reviewer", (Scope(tool="refund"),))
+    assert (user.role, user.decides) == ("reviewer", (DecisionScope(tool="refund"),))
     assert await is_refused(accounts, old)
     assert await is_refused(accounts, new)
 
@@ -224,7 +224,7 @@ async def test_every_change_of_who_may_what_is_a_fact_of_the_operators_log_witho
     accounts = Accounts(store, clock)
     now, day = clock.now(), 72 * 3600.0
     await accounts.add_user("ana", "admin", password=PASSWORD)
-    await accounts.add_user("ben", "reviewer", decides=(Scope(tool="refund"),), by="ana")
+    await accounts.add_user("ben", "reviewer", decides=(DecisionScope(tool="refund"),), by="ana")
     first = (await accounts.invite("ben", by="ana")).partition(".")
     await accounts.revoke_invitation(first[0], by="ana")
     second = (await accounts.invite("ben", by="ana")).partition(".")

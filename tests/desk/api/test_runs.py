@@ -11,7 +11,7 @@ import pytest
 from placet.desk import DeskRun
 from placet.desk.api import idempotency
 from placet.facts.errors import StoreError, UserError
-from placet.ports import OPERATORS, Record
+from placet.ports import OPERATORS, StoredRecord
 from placet.service.records import records
 from tests.desk.api.scenes import at, decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk
@@ -238,7 +238,7 @@ async def test_while_an_attempt_is_silent_the_answer_says_when_to_ask_again(serv
     headers, given = {"Idempotency-Key": "k"}, {"agent": "Support", "input": "x"}
     await ana.post("/v1/runs", json=given, headers=headers)
     (record,) = await server.desk.store.records(idempotency.KIND)
-    kept = msgspec.json.decode(record.data, type=idempotency.Kept)
+    kept = msgspec.json.decode(record.data, type=idempotency.StoredAnswer)
     silent = msgspec.structs.replace(kept, status=None, since=server.web.clock.now())
     data = msgspec.json.encode(silent).decode()
     await server.desk.store.replace_record(msgspec.structs.replace(record, data=data))
@@ -275,7 +275,7 @@ async def _beat_after(server: RunningDesk, since: float) -> float:
     async with asyncio.timeout(PATIENCE):
         while True:
             for record in await server.desk.store.records(idempotency.KIND):
-                kept = msgspec.json.decode(record.data, type=idempotency.Kept)
+                kept = msgspec.json.decode(record.data, type=idempotency.StoredAnswer)
                 if kept.since > since:
                     return kept.since
             await asyncio.sleep(0.01)
@@ -294,8 +294,8 @@ async def test_a_grant_under_a_key_is_made_once_also_by_who_takes_over(server: R
     assert [grant.id for grant in await server.desk.grants()] == [first.json()["id"]]
 
 
-def _old(record: Record, data: str) -> Record:
-    kept = msgspec.json.decode(data, type=idempotency.Kept)
+def _old(record: StoredRecord, data: str) -> StoredRecord:
+    kept = msgspec.json.decode(data, type=idempotency.StoredAnswer)
     kept = msgspec.structs.replace(kept, since=kept.since - idempotency.STUCK_SECONDS - 1)
     return msgspec.structs.replace(record, data=msgspec.json.encode(kept).decode())
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from placet.desk.access.secrets import new_secret
-from placet.ports import Record
+from placet.ports import StoredRecord
 from placet.stores.opening import open_store
 from placet.stores.postgres import PostgresStore
 from placet.stores.sql.statements import migrations
@@ -117,8 +117,8 @@ async def test_what_older_versions_kept_readable_is_gone_after_the_migration(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     secret = new_secret()
-    older = Record(kind="answer", id="x", data=f'{{"body": "{secret}"}}')
-    link = Record(kind="invitation", id="inv-x", data="{}")
+    older = StoredRecord(kind="answer", id="x", data=f'{{"body": "{secret}"}}')
+    link = StoredRecord(kind="invitation", id="inv-x", data="{}")
     if kind == "sqlite":
         path = tmp_path / "placet.db"
         url = f"sqlite:///{path}"

@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 import httpx2
 import pytest
 
-from placet.desk.access.people import Scope
+from placet.desk.access.people import DecisionScope
+from placet.desk.pages.login import home_of
 from placet.desk.pages.people import scope_text, scopes_of
-from placet.desk.pages.signing import home_of
 from tests.support.desk_server import RunningDesk, running_desk
 
 HTML = {"Accept": "text/html"}
@@ -287,7 +287,7 @@ async def test_undo_takes_an_approval_back_and_opens_the_question_in_its_place(d
 @pytest.mark.parametrize("role", ["viewer", "reviewer"])
 async def test_undo_is_for_those_who_may_say_no(role: str, desk: RunningDesk) -> None:
     first = await approved_and_held(desk)
-    await desk.web.accounts.add_user("vic", role, decides=(Scope(tool="nothing"),))  # type: ignore[arg-type]
+    await desk.web.accounts.add_user("vic", role, decides=(DecisionScope(tool="nothing"),))  # type: ignore[arg-type]
     vic = await browser(desk, "vic")
 
     shown = (await vic.get("/inbox", params={"open": first})).text

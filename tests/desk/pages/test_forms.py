@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from placet import function_tool
-from placet.desk.pages.asking import Form
+from placet.desk.pages.form_data import Form
 from placet.desk.pages.forms import Field, FormBuilder, FormReader, Reading, problems_by_place
 from placet.desk.pages.schemas import shape_of
 from placet.facts.codec import canonical

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placet.core.story import story_of
 from placet.desk.pages.history import NoteLine, lead_up, notes_of, output_text, stretches_of
-from placet.desk.pages.picture import MAX_ROWS, draw
+from placet.desk.pages.timeline import MAX_ROWS, draw
 from placet.facts import events as e
 from placet.facts.codec import JsonObject
 from placet.testing import assistant_message, function_call

@@ -9,8 +9,8 @@ from placet import function_tool
 from placet.declare.tool import FunctionTool
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import argument_table
-from placet.desk.pages.asking import Form
-from placet.desk.pages.cards import Card
+from placet.desk.pages.cards import RequestCard
+from placet.desk.pages.form_data import Form
 from placet.desk.pages.panels import Values, always_of, fill_edit, panel_of, read_edit, scope_sentences
 from placet.desk.web.deciding import Always, call_of
 
@@ -21,7 +21,7 @@ def label(words: list[str]) -> str:
     return ""
 
 
-def card(arguments: dict[str, Any], tool: FunctionTool | None = label, **options: Any) -> Card:
+def card(arguments: dict[str, Any], tool: FunctionTool | None = label, **options: Any) -> RequestCard:
     request = DeskRequest(
         id="run_x:2.0/1.3#2",
         run_id="run_x",
@@ -35,7 +35,7 @@ def card(arguments: dict[str, Any], tool: FunctionTool | None = label, **options
         status="pending",
         created_at=0.0,
     )
-    return Card(
+    return RequestCard(
         request=request,
         table=argument_table(arguments),
         steps=[],

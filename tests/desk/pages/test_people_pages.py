@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.desk.access.people import EVERYTHING, Scope
+from placet.desk.access.people import EVERYTHING, DecisionScope
 from placet.desk.web import limits
 from placet.desk.web.limits import FORGOTTEN_SECONDS, LONGEST_PAUSE, Guesses, neighbourhood
 from placet.desk.web.settings import WebSettings
@@ -86,7 +86,7 @@ async def test_the_audit_shows_admins_what_operators_did_and_others_not(desk: Ru
     assert "What operators did" not in others
     found = await desk.web.accounts.user("vic")
     assert found is not None
-    assert found.decides == (Scope(agent="Support", tool="refund"),)
+    assert found.decides == (DecisionScope(agent="Support", tool="refund"),)
 
 
 # -- guesses ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 
 from placet import Agent, function_tool
 from placet.desk import DeskRequest
-from placet.desk.pages.unfolding import FIRST_LINES, NEXT_LINES, shown_lines
+from placet.desk.pages.argument_parts import FIRST_LINES, NEXT_LINES, shown_lines
 from placet.facts.errors import ToolOutcomeUnknown
 from placet.testing import function_call
 from placet.tools import LocalShell, ShellTool

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from placet.desk.pages.words import (
+from placet.desk.pages.text_format import (
     age,
     agent_steps,
+    date_and_time,
     hides_something,
     json_text,
-    moment,
     shortened,
     size,
     span,
@@ -95,7 +95,7 @@ def test_ages_sizes_moments_and_short_texts() -> None:
         "12 thousand characters",
         "2.0 million characters",
     )
-    assert moment(0.0) == "1 Jan 1970, 00:00:00 UTC"
+    assert date_and_time(0.0) == "1 Jan 1970, 00:00:00 UTC"
     assert (shortened("abc", 3), shortened("abcd", 3)) == ("abc", "ab…")
 
 

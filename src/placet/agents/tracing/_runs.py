@@ -107,7 +107,7 @@ class _Drive:
             self._token = Scope.set_current_span(self._task)
             above = self._task
         self._runs: dict[str, _Opened] = {"": _Opened(above)}
-        self._bodies: dict[str, Span[Any]] = {}
+        self._function_spans: dict[str, Span[Any]] = {}
         self._remember(before)
 
     # -- the observer's verbs ---------------------------------------------------------------------------------------
@@ -115,15 +115,15 @@ class _Drive:
     def on_facts(self, at: float, facts: Sequence[e.AnyFact]) -> None:
         for each in facts:
             path, fact = (each.path, each.fact) if isinstance(each, e.InChild) else ("", each)
-            self._tell(at, path, fact)
+            self._trace_fact(at, path, fact)
 
-    def around_body(self, call_id: str) -> AbstractContextManager[None]:
-        span = self._bodies.get(split_call_id(call_id)[1]) or self._bodies.get(call_id)
+    def around_tool_function(self, call_id: str) -> AbstractContextManager[None]:
+        span = self._function_spans.get(split_call_id(call_id)[1]) or self._function_spans.get(call_id)
         return nullcontext() if span is None else _current(span)
 
     def drive_ended(self, error: BaseException | None) -> None:
-        for local in [*self._bodies]:
-            self._end(self._bodies.pop(local), None)
+        for local in [*self._function_spans]:
+            self._end(self._function_spans.pop(local), None)
         for path in sorted(self._runs, key=len, reverse=True):
             run = self._runs[path]
             innermost = run.request or run.turn or run.agent
@@ -153,11 +153,11 @@ class _Drive:
 
     def _run(self, path: str) -> _Opened:
         if path not in self._runs:
-            above = self._bodies.get(path)
+            above = self._function_spans.get(path)
             self._runs[path] = _Opened(above if above is not None else self._run(path_of(path)).inner)
         return self._runs[path]
 
-    def _tell(self, at: float, path: str, fact: e.PlainFact) -> None:
+    def _trace_fact(self, at: float, path: str, fact: e.PlainFact) -> None:
         run = self._run(path)
         match fact:
             case e.RunStarted():
@@ -175,9 +175,9 @@ class _Drive:
             case e.CallsStarted():
                 for call in fact.calls:
                     if call not in run.handoffs:  # they have a span of their own
-                        self._start_body(run, call, at)
+                        self._start_function_span(run, call, at)
             case e.CallEnded():
-                self._end_body(fact, at)
+                self._end_function_span(fact, at)
             case e.AgentChanged():
                 self._handed_over(run, fact, at)
             case e.GuardrailsJudged():
@@ -223,16 +223,16 @@ class _Drive:
             self._end(run.request, at)
             run.request = None
 
-    def _start_body(self, run: _Opened, call: str, at: float) -> None:
+    def _start_function_span(self, run: _Opened, call: str, at: float) -> None:
         self._open_agent(run, at)
         name, arguments = run.names.get(call.rpartition(".")[2], ("tool", ""))
         shown = arguments if self._shows else None
-        self._bodies[call] = self._begin(FunctionSpanData(name, shown, None), run.inner, at)
+        self._function_spans[call] = self._begin(FunctionSpanData(name, shown, None), run.inner, at)
 
-    def _end_body(self, fact: e.CallEnded, at: float) -> None:
+    def _end_function_span(self, fact: e.CallEnded, at: float) -> None:
         for path in [each for each in self._runs if each == fact.call or each.startswith(f"{fact.call}/")]:
             self._close_agent(self._runs.pop(path), at)
-        span = self._bodies.pop(fact.call, None)
+        span = self._function_spans.pop(fact.call, None)
         if span is None:
             return
         if self._shows:
@@ -242,8 +242,8 @@ class _Drive:
         self._end(span, at)
 
     def _handed_over(self, run: _Opened, fact: e.AgentChanged, at: float) -> None:
-        told = HandoffSpanData(_name_of(run.address), _name_of(fact.agent))
-        self._end(self._begin(told, run.inner, at), at)
+        data = HandoffSpanData(_name_of(run.address), _name_of(fact.agent))
+        self._end(self._begin(data, run.inner, at), at)
         self._close_agent(run, at)
         run.address = fact.agent
 

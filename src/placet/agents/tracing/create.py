@@ -115,8 +115,8 @@ def custom_span(
     return _custom(name, data_ or data or {}, span_id, parent, disabled)
 
 
-def _custom(name: str, told: dict[str, Any], span_id: str | None, parent: _Above, disabled: bool) -> Span[Any]:
-    return _made(data.CustomSpanData(name, told), span_id, parent, disabled)
+def _custom(name: str, span_data: dict[str, Any], span_id: str | None, parent: _Above, disabled: bool) -> Span[Any]:
+    return _made(data.CustomSpanData(name, span_data), span_id, parent, disabled)
 
 
 def guardrail_span(
@@ -145,8 +145,8 @@ def transcription_span(
     parent: _Above = None,
     disabled: bool = False,
 ) -> Span[data.TranscriptionSpanData]:
-    told = data.TranscriptionSpanData(input, input_format, output, model, model_config)
-    return _made(told, span_id, parent, disabled)
+    span_data = data.TranscriptionSpanData(input, input_format, output, model, model_config)
+    return _made(span_data, span_id, parent, disabled)
 
 
 def speech_span(
@@ -160,8 +160,8 @@ def speech_span(
     parent: _Above = None,
     disabled: bool = False,
 ) -> Span[data.SpeechSpanData]:
-    told = data.SpeechSpanData(input, output, output_format, model, model_config, first_content_at)
-    return _made(told, span_id, parent, disabled)
+    span_data = data.SpeechSpanData(input, output, output_format, model, model_config, first_content_at)
+    return _made(span_data, span_id, parent, disabled)
 
 
 def speech_group_span(

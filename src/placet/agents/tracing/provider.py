@@ -36,24 +36,24 @@ class SynchronousMultiTracingProcessor(TracingProcessor):
         self._processors = tuple(processors)
 
     def on_trace_start(self, trace: Any) -> None:
-        self._tell(lambda each: each.on_trace_start(trace))
+        self._notify(lambda each: each.on_trace_start(trace))
 
     def on_trace_end(self, trace: Any) -> None:
-        self._tell(lambda each: each.on_trace_end(trace))
+        self._notify(lambda each: each.on_trace_end(trace))
 
     def on_span_start(self, span: Any) -> None:
-        self._tell(lambda each: each.on_span_start(span))
+        self._notify(lambda each: each.on_span_start(span))
 
     def on_span_end(self, span: Any) -> None:
-        self._tell(lambda each: each.on_span_end(span))
+        self._notify(lambda each: each.on_span_end(span))
 
     def shutdown(self) -> None:
-        self._tell(lambda each: each.shutdown())
+        self._notify(lambda each: each.shutdown())
 
     def force_flush(self) -> None:
-        self._tell(lambda each: each.force_flush())
+        self._notify(lambda each: each.force_flush())
 
-    def _tell(self, how: Callable[[TracingProcessor], None]) -> None:
+    def _notify(self, how: Callable[[TracingProcessor], None]) -> None:
         for each in self._processors:
             try:
                 how(each)
@@ -123,8 +123,8 @@ class DefaultTraceProvider(TraceProvider):
 
     def __init__(self) -> None:
         self._multi_processor = SynchronousMultiTracingProcessor()
-        said = os.environ.get("OPENAI_AGENTS_DISABLE_TRACING", "")
-        self._disabled = said.strip().lower() in ("1", "true")
+        setting = os.environ.get("OPENAI_AGENTS_DISABLE_TRACING", "")
+        self._disabled = setting.strip().lower() in ("1", "true")
 
     @property
     def is_listening(self) -> bool:

@@ -102,13 +102,13 @@ class NoOpSpan(Span[TSpanData]):
     """A span of a trace that nobody wants: it tells nobody."""
 
     def __init__(self, span_data: TSpanData) -> None:
-        super().__init__("no-op", "no-op", None, _Nobody(), span_data)
+        super().__init__("no-op", "no-op", None, _NoProcessor(), span_data)
 
     def export(self) -> None:
         return None
 
 
-class _Nobody(TracingProcessor):
+class _NoProcessor(TracingProcessor):
     def on_trace_start(self, trace: Any) -> None: ...
 
     def on_trace_end(self, trace: Any) -> None: ...

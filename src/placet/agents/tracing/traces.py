@@ -9,7 +9,7 @@ from typing import Any, Self
 from placet.agents.tracing import _otel
 from placet.agents.tracing.processor_interface import TracingProcessor
 from placet.agents.tracing.scope import Scope
-from placet.agents.tracing.spans import Span, _Nobody
+from placet.agents.tracing.spans import Span, _NoProcessor
 from placet.agents.tracing.util import gen_trace_id
 
 
@@ -90,7 +90,7 @@ class NoOpTrace(Trace):
     """A trace that nobody wants."""
 
     def __init__(self) -> None:
-        super().__init__("no-op", "no-op", None, None, _Nobody())
+        super().__init__("no-op", "no-op", None, None, _NoProcessor())
 
     def export(self) -> None:
         return None

@@ -17,18 +17,26 @@ from placet.desk.access.people import (
     EVERYTHING,
     ROLES,
     Actor,
+    DecisionScope,
     Role,
-    Scope,
     User,
     checked_name,
     lower_role,
     patterns_of,
 )
-from placet.desk.access.secrets import NOBODY, digest, hash_password, is_password, is_secret, new_secret, short_id
+from placet.desk.access.secrets import (
+    HASH_OF_NO_PASSWORD,
+    digest,
+    hash_password,
+    is_password,
+    is_secret,
+    new_secret,
+    short_id,
+)
 from placet.facts.codec import encode
 from placet.facts.errors import AccessDenied, UserError
 from placet.facts.events import AnyFact, InvitationChanged, PasswordChanged, TokenChanged, UserChanged
-from placet.ports import Record, RecordStep, RecordStore
+from placet.ports import RecordStep, RecordStore, StoredRecord
 
 V = TypeVar("V")
 
@@ -54,14 +62,14 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     digest: str
     role: Role
-    decides: tuple[Scope, ...] = EVERYTHING
+    decides: tuple[DecisionScope, ...] = EVERYTHING
     created_at: float = 0.0
     expires_at: float | None = None
     last_used_at: float | None = None
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody at a browser."""
+class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A person at a browser."""
 
     id: str
     owner: str
@@ -81,7 +89,7 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True):
     """That of the user."""
     expires_at: float
     name: str | None = None
-    """Whom it is for; None: whoever follows it first chooses a name (the first admin)."""
+    """Whom it is for; None: the person who follows it first chooses a name (the first admin)."""
     by: str | None = None
     created_at: float = 0.0
     bound: str = ""
@@ -104,7 +112,7 @@ class Accounts:
     async def users(self) -> list[User]:
         return [_decoded(record, User) async for record in self._records("user")]
 
-    async def _records(self, kind: str, owner: str | None = None) -> AsyncIterator[Record]:
+    async def _records(self, kind: str, owner: str | None = None) -> AsyncIterator[StoredRecord]:
         """All of a kind, however many there are, in the order of their ids."""
         after = ""
         while page := await self._store.records(kind, owner=owner, after=after):
@@ -125,7 +133,7 @@ class Accounts:
         name: str,
         role: Role,
         *,
-        decides: tuple[Scope, ...] = EVERYTHING,
+        decides: tuple[DecisionScope, ...] = EVERYTHING,
         password: str | None = None,
         by: str | None = None,
     ) -> User:
@@ -139,10 +147,10 @@ class Accounts:
             created_by=by,
         )
         added = RecordStep(kind="user", id=user.name, was=None, now=_record("user", user.name, user))
-        said: list[AnyFact] = [_told(user, "added", by, self._now())]
+        facts: list[AnyFact] = [_user_fact(user, "added", by, self._now())]
         if kept is not None:
-            said.append(PasswordChanged(user.name, by, self._now()))
-        if not await self._change([added], said, without=[("invitation", FIRST)]):
+            facts.append(PasswordChanged(user.name, by, self._now()))
+        if not await self._change([added], facts, without=[("invitation", FIRST)]):
             raise UserError(f"There is a user {user.name} already: choose another name, or change that one.")
         return user
 
@@ -151,7 +159,7 @@ class Accounts:
         name: str,
         *,
         role: Role | None = None,
-        decides: tuple[Scope, ...] | None = None,
+        decides: tuple[DecisionScope, ...] | None = None,
         is_active: bool | None = None,
         by: str | None = None,
     ) -> User:
@@ -168,18 +176,18 @@ class Accounts:
             if new == old:
                 return old
             steps = [_replaced(record, new), *await self._keep_an_admin(old, new)]
-            said = [_told(new, "changed", by, self._now())]
-            if await self._change(steps, said, without=[("invitation", name)]):
+            facts = [_user_fact(new, "changed", by, self._now())]
+            if await self._change(steps, facts, without=[("invitation", name)]):
                 return new
 
     async def remove_user(self, name: str, *, by: str | None = None) -> None:
         """With all sessions, tokens and links."""
         while True:
             record, old = await self._known(name)
-            gone = RecordStep(kind="user", id=name, was=record.data, now=None)
-            steps = [gone, *await self._keep_an_admin(old, None)]
-            said = [_told(old, "removed", by, self._now())]
-            if await self._change(steps, said, without=[(kind, name) for kind in ("session", "token", "invitation")]):
+            removal = RecordStep(kind="user", id=name, was=record.data, now=None)
+            steps = [removal, *await self._keep_an_admin(old, None)]
+            facts = [_user_fact(old, "removed", by, self._now())]
+            if await self._change(steps, facts, without=[(kind, name) for kind in ("session", "token", "invitation")]):
                 return
 
     async def set_password(self, name: str, password: str, *, by: str | None = None) -> None:
@@ -188,8 +196,8 @@ class Accounts:
         while True:
             record, old = await self._known(name)
             steps = [_replaced(record, msgspec.structs.replace(old, password=kept))]
-            said = [PasswordChanged(name, by, self._now())]
-            if await self._change(steps, said, without=[("session", name), ("invitation", name)]):
+            facts = [PasswordChanged(name, by, self._now())]
+            if await self._change(steps, facts, without=[("session", name), ("invitation", name)]):
                 return
 
     async def _change(
@@ -198,7 +206,7 @@ class Accounts:
         """Who may what changes only together with its entry in the operators' log."""
         return await self._store.change_records(steps, facts, at=self._now(), without=without)
 
-    async def _known(self, name: str) -> tuple[Record, User]:
+    async def _known(self, name: str) -> tuple[StoredRecord, User]:
         record = await self._found("user", name)
         if record is None:
             raise UserError(f"There is no user {name[:80]!r} at this desk.")
@@ -266,8 +274,8 @@ class Accounts:
         owner = invitation.name or FIRST
         record = _record("invitation", invitation.id, invitation, owner, invitation.expires_at)
         made = RecordStep(kind="invitation", id=invitation.id, was=None, now=record)
-        said = [_of_link(invitation, "made", invitation.by, self._now())]
-        return await self._change([*steps, made], said, without=[("invitation", owner)])
+        facts = [_of_link(invitation, "made", invitation.by, self._now())]
+        return await self._change([*steps, made], facts, without=[("invitation", owner)])
 
     async def invitations(self) -> list[Invitation]:
         """The links that can still be followed, oldest first."""
@@ -280,8 +288,8 @@ class Accounts:
         record = await self._found("invitation", invitation_id)
         if record is None:
             return False
-        gone = RecordStep(kind="invitation", id=invitation_id, was=record.data, now=None)
-        return await self._change([gone], [_of_link(_decoded(record, Invitation), "revoked", by, self._now())])
+        removal = RecordStep(kind="invitation", id=invitation_id, was=record.data, now=None)
+        return await self._change([removal], [_of_link(_decoded(record, Invitation), "revoked", by, self._now())])
 
     async def invitation(self, key: str) -> Invitation | None:
         """What the key is for, without using it up."""
@@ -310,13 +318,13 @@ class Accounts:
         if link is None:
             raise AccessDenied(NOT_USABLE)
         now = self._now()
-        said: list[AnyFact] = [_of_link(invitation, "used", user.name, now)]
+        facts: list[AnyFact] = [_of_link(invitation, "used", user.name, now)]
         if step.was is None:
-            said.append(_told(user, "added", invitation.by or user.name, now))
-        said.append(PasswordChanged(user.name, user.name, now, invitation.id))
+            facts.append(_user_fact(user, "added", invitation.by or user.name, now))
+        facts.append(PasswordChanged(user.name, user.name, now, invitation.id))
         used = RecordStep(kind="invitation", id=invitation.id, was=link.data, now=None)
         ends = [("invitation", invitation.name or FIRST), ("session", user.name)]
-        if not await self._change([used, step], said, without=ends):
+        if not await self._change([used, step], facts, without=ends):
             raise AccessDenied(NOT_USABLE)
         return user
 
@@ -334,7 +342,7 @@ class Accounts:
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
-    async def log_in(self, name: str, password: str, *, client: str = "") -> tuple[str, Session]:
+    async def log_in(self, name: str, password: str, *, client: str = "") -> tuple[str, BrowserSession]:
         """A session for who knows the password: the cookie's text, and the session. AccessDenied otherwise."""
         return await self.open_session(await self.check_password(name, password), client=client)
 
@@ -343,14 +351,14 @@ class Accounts:
         user = await self.user(name.strip().lower())
         kept = user.password if user is not None else None
         async with self._hashing:
-            is_right = await asyncio.to_thread(is_password, password[: MAX_PASSWORD + 1], kept or NOBODY)
+            is_right = await asyncio.to_thread(is_password, password[: MAX_PASSWORD + 1], kept or HASH_OF_NO_PASSWORD)
         if user is None or kept is None or not user.is_active or not is_right:
             raise AccessDenied("Name and password do not fit.")
         return user
 
-    async def open_session(self, user: User, *, client: str = "") -> tuple[str, Session]:
+    async def open_session(self, user: User, *, client: str = "") -> tuple[str, BrowserSession]:
         secret, now = new_secret(), self._now()
-        session = Session(
+        session = BrowserSession(
             id=short_id("ses"),
             owner=user.name,
             digest=digest(secret),
@@ -361,18 +369,18 @@ class Accounts:
         await self._store.add_record(_record("session", session.id, session, user.name, session.expires_at))
         return f"{session.id}.{secret}", session
 
-    async def sessions(self, owner: str) -> list[Session]:
-        return [_decoded(record, Session) async for record in self._records("session", owner)]
+    async def sessions(self, owner: str) -> list[BrowserSession]:
+        return [_decoded(record, BrowserSession) async for record in self._records("session", owner)]
 
     async def end_session(self, session_id: str, *, owner: str) -> bool:
-        found = _read(await self._found("session", session_id), Session)
+        found = _read(await self._found("session", session_id), BrowserSession)
         if found is None or found.owner != owner:
             return False
         return await self._store.take_record("session", session_id) is not None
 
     async def actor_of_cookie(self, cookie: str) -> Actor | None:
         session_id, _, secret = cookie.partition(".")
-        session = _read(await self._found("session", session_id), Session)
+        session = _read(await self._found("session", session_id), BrowserSession)
         if session is None or not is_secret(secret, session.digest) or session.expires_at <= self._now():
             return None
         user = await self.user(session.owner)
@@ -395,7 +403,7 @@ class Accounts:
         name: str,
         *,
         role: Role | None = None,
-        decides: tuple[Scope, ...] = EVERYTHING,
+        decides: tuple[DecisionScope, ...] = EVERYTHING,
         seconds: float | None = None,
         by: str | None = None,
         token_id: str | None = None,
@@ -447,8 +455,8 @@ class Accounts:
     async def revoke_token(self, token_id: str, *, by: str | None = None) -> bool:
         """Whether there was such a token."""
         while (record := await self._found("token", token_id)) is not None:
-            gone = RecordStep(kind="token", id=token_id, was=record.data, now=None)
-            if await self._change([gone], [_of_token(_decoded(record, Token), "revoked", by, self._now())]):
+            removal = RecordStep(kind="token", id=token_id, was=record.data, now=None)
+            if await self._change([removal], [_of_token(_decoded(record, Token), "revoked", by, self._now())]):
                 return True
         return False
 
@@ -478,7 +486,7 @@ class Accounts:
         used = msgspec.structs.replace(token, last_used_at=self._now())
         await self._store.replace_record(_record("token", token.id, used, token.owner, token.expires_at))
 
-    async def _found(self, kind: str, record_id: str) -> Record | None:
+    async def _found(self, kind: str, record_id: str) -> StoredRecord | None:
         """What is under an id that somebody showed: it may be any text, also one that no store can hold."""
         return await self._store.record(kind, record_id) if record_id.isascii() and record_id.isprintable() else None
 
@@ -495,19 +503,19 @@ def checked_role(role: str) -> Role:
 
 def _record(
     kind: str, record_id: str, value: msgspec.Struct, owner: str = "", expires_at: float | None = None
-) -> Record:
-    return Record(kind=kind, id=record_id, data=encode(value).decode(), owner=owner, expires_at=expires_at)
+) -> StoredRecord:
+    return StoredRecord(kind=kind, id=record_id, data=encode(value).decode(), owner=owner, expires_at=expires_at)
 
 
-def _replaced(record: Record, user: User) -> RecordStep:
+def _replaced(record: StoredRecord, user: User) -> RecordStep:
     return RecordStep(kind="user", id=user.name, was=record.data, now=_record("user", user.name, user))
 
 
-def _unchanged(record: Record) -> RecordStep:
+def _unchanged(record: StoredRecord) -> RecordStep:
     return RecordStep(kind=record.kind, id=record.id, was=record.data, now=record)
 
 
-def _told(user: User, change: Literal["added", "changed", "removed"], by: str | None, at: float) -> UserChanged:
+def _user_fact(user: User, change: Literal["added", "changed", "removed"], by: str | None, at: float) -> UserChanged:
     return UserChanged(user.name, change, by, at, user.role, patterns_of(user.decides), user.is_active)
 
 
@@ -523,9 +531,9 @@ def _of_token(token: Token, change: Literal["made", "revoked"], by: str | None, 
     return TokenChanged(token.id, change, token.owner, token.name, *bounds)
 
 
-def _read(record: Record | None, kind: type[V]) -> V | None:
+def _read(record: StoredRecord | None, kind: type[V]) -> V | None:
     return None if record is None else _decoded(record, kind)
 
 
-def _decoded(record: Record, kind: type[V]) -> V:
+def _decoded(record: StoredRecord, kind: type[V]) -> V:
     return msgspec.json.decode(record.data, type=kind)

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, assert_never
 
 import msgspec
 
-from placet.core.separation import why_not_theirs
+from placet.core.four_eyes import why_approval_does_not_count
 from placet.facts.errors import AccessDenied, UserError
 from placet.facts.events import HoldKind, Pattern, Verdict
 
@@ -20,8 +20,8 @@ ROLES: tuple[Role, ...] = ("viewer", "reviewer", "admin")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which calls somebody may decide: patterns with `*` and `?`, for the agent's path and the tool's name."""
+class DecisionScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which calls a person may decide: patterns with `*` and `?`, for the agent's path and the tool's name."""
 
     agent: str = "*"
     tool: str = "*"
@@ -30,11 +30,11 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return fnmatchcase(agent, self.agent) and fnmatchcase(tool, self.tool)
 
 
-EVERYTHING = (Scope(),)
+EVERYTHING = (DecisionScope(),)
 ANY = "*"
 
 
-def patterns_of(scopes: Iterable[Scope]) -> list[Pattern]:
+def patterns_of(scopes: Iterable[DecisionScope]) -> list[Pattern]:
     """The same as facts and rules write it."""
     return [(scope.agent, scope.tool) for scope in scopes]
 
@@ -44,7 +44,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     role: Role
-    decides: tuple[Scope, ...] = EVERYTHING
+    decides: tuple[DecisionScope, ...] = EVERYTHING
     """What a reviewer or an admin may decide; nothing else."""
     password: str | None = None
     """A salted hash."""
@@ -59,9 +59,9 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     role: Role
     via: Literal["session", "token", "open"]
-    """By a cookie, by a token, or at a desk that asks nobody who they are."""
-    decides: tuple[Scope, ...] = EVERYTHING
-    narrowed: tuple[Scope, ...] = EVERYTHING
+    """By a cookie, by a token, or at a desk that has no log-in."""
+    decides: tuple[DecisionScope, ...] = EVERYTHING
+    narrowed: tuple[DecisionScope, ...] = EVERYTHING
     """A token may be allowed less than its owner."""
     credential: str = ""
     """The id of the session or token."""
@@ -103,7 +103,8 @@ def why_not(
 ) -> str | None:
     """Why this actor may not say this about that call; None when they may.
 
-    Where four eyes are asked for, whoever started the run may only say no. `verdict` None: whether they may say yes.
+    Where four eyes are asked for, the person who started the run may only say no. `verdict` None: whether they may say
+    yes.
     """
     if not actor.may("reviewer"):
         return f"{actor.name} may look, not decide: that takes the role reviewer."
@@ -111,7 +112,7 @@ def why_not(
         return f"{actor.name} may not decide calls of {tool} by {agent}: an admin says who may."
     if verdict == "reject":
         return None
-    return why_not_theirs(four_eyes, agent=agent, tool=tool, started_by=started_by, author=actor.name)
+    return why_approval_does_not_count(four_eyes, agent=agent, tool=tool, started_by=started_by, author=actor.name)
 
 
 def refuse_if_not_allowed(
@@ -148,7 +149,7 @@ def _held_calls(kind: HoldKind, name: str, agent: str | None) -> Pattern:
             assert_never(never)
 
 
-def _takes_in(scope: Scope, agent: str, tool: str) -> bool:
+def _takes_in(scope: DecisionScope, agent: str, tool: str) -> bool:
     """Whether a scope covers all calls that are meant; `ANY` means every one there is."""
     return (scope.agent == ANY or (agent != ANY and fnmatchcase(agent, scope.agent))) and (
         scope.tool == ANY or (tool != ANY and fnmatchcase(tool, scope.tool))

@@ -26,7 +26,7 @@ def new_secret() -> str:
 
 
 def digest(secret: str) -> str:
-    """What is kept of a secret that nobody can guess: a plain digest is enough for 256 bits."""
+    """What is kept of a secret that cannot be guessed: a plain digest is enough for 256 bits."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -49,7 +49,7 @@ def is_password(shown: str, kept: str) -> bool:
     return hmac.compare_digest(found, bytes.fromhex(expected))
 
 
-NOBODY = f"scrypt${SCRYPT_N}${SCRYPT_R}${SCRYPT_P}${'00' * 16}${'00' * 32}"
+HASH_OF_NO_PASSWORD = f"scrypt${SCRYPT_N}${SCRYPT_R}${SCRYPT_P}${'00' * 16}${'00' * 32}"
 """The password of a user who does not exist: checking it takes as long, and it is never right."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from placet.desk.access.people import Actor
-from placet.desk.api.operations import Ask, Operation
+from placet.desk.api.operations import ApiRequest, Operation
 from placet.desk.api.shapes import (
     ApprovalDetail,
     ApprovalFilter,
@@ -17,8 +17,8 @@ from placet.desk.api.shapes import (
     ApprovalShape,
     DecidedApproval,
     DecisionShape,
+    ManyDecisions,
     ManyOutcomes,
-    ManyWords,
     Nothing,
     OneOfMany,
     OneOutcome,
@@ -27,15 +27,15 @@ from placet.desk.api.shapes import (
 )
 from placet.desk.desk import DeskRequest
 from placet.desk.web.context import Web
-from placet.desk.web.deciding import Word, decide, decision_about, request_or_404, take_back, why_not_decide
+from placet.desk.web.deciding import Decision, decide, decision_about, request_or_404, take_back, why_not_decide
+from placet.desk.web.grant_checks import warnings_on_always
 from placet.desk.web.problems import Problem, as_problem
-from placet.desk.web.standing import remarks_on_always
 from placet.facts.errors import PlacetError
 
 HASH_HINT = " An id ends with «#» and a number: in an address, «#» is written %23."
 
 
-async def list_approvals(ask: Ask[ApprovalFilter, Nothing]) -> ApprovalPage:
+async def list_approvals(ask: ApiRequest[ApprovalFilter, Nothing]) -> ApprovalPage:
     wanted = ask.query
     page = await ask.web.desk.requests(
         status=None if wanted.status == "all" else wanted.status,
@@ -48,7 +48,7 @@ async def list_approvals(ask: Ask[ApprovalFilter, Nothing]) -> ApprovalPage:
     return ApprovalPage(data=[ApprovalShape.of(request) for request in page.rows], next=page.cursor)
 
 
-async def show(ask: Ask[Nothing, Nothing]) -> ApprovalDetail:
+async def show(ask: ApiRequest[Nothing, Nothing]) -> ApprovalDetail:
     request = await request_or_404(ask.web, _id_in(ask.part("request_id")))
     tool = ask.web.desk.tool_at(request.agent, request.tool)
     return ApprovalDetail.of(
@@ -65,30 +65,30 @@ async def _decision(web: Web, request: DeskRequest) -> DecisionShape | None:
     return None if made is None else DecisionShape.of(made, decision=made.verdict)
 
 
-async def decide_one(ask: Ask[Nothing, Word]) -> DecidedApproval:
-    request_id, remarks = _id_in(ask.part("request_id")), list[str]()
+async def decide_one(ask: ApiRequest[Nothing, Decision]) -> DecidedApproval:
+    request_id, warnings = _id_in(ask.part("request_id")), list[str]()
     if ask.body.always:
-        remarks += await remarks_on_always(ask.web, await request_or_404(ask.web, request_id), ask.body)
+        warnings += await warnings_on_always(ask.web, await request_or_404(ask.web, request_id), ask.body)
     if ask.body.decision == "edit":
-        remarks += _remarks_on_edit(ask.web, await request_or_404(ask.web, request_id))
-    return DecidedApproval.of(await decide(ask.web, ask.actor, request_id, ask.body), warnings=remarks)
+        warnings += _warnings_on_edit(ask.web, await request_or_404(ask.web, request_id))
+    return DecidedApproval.of(await decide(ask.web, ask.actor, request_id, ask.body), warnings=warnings)
 
 
-def _remarks_on_edit(web: Web, request: DeskRequest) -> list[str]:
+def _warnings_on_edit(web: Web, request: DeskRequest) -> list[str]:
     """Where the agent's code is not here, nobody has looked whether the arguments fit the tool."""
     if web.desk.agent_at(request.agent) is not None:
         return []
-    words = (
+    message = (
         f"Not checked: the code of agent '{request.agent}' is not here, so nobody has looked whether the arguments fit"
     )
-    return [f"{words} tool '{request.tool}'. Straight on a store, give --agents MODULE:NAME."]
+    return [f"{message} tool '{request.tool}'. Straight on a store, give --agents MODULE:NAME."]
 
 
-async def revoke(ask: Ask[Nothing, Why]) -> ApprovalShape:
+async def revoke(ask: ApiRequest[Nothing, Why]) -> ApprovalShape:
     return ApprovalShape.of(await take_back(ask.web, ask.actor, _id_in(ask.part("request_id")), ask.body.reason))
 
 
-async def decide_many(ask: Ask[Nothing, ManyWords]) -> ManyOutcomes:
+async def decide_many(ask: ApiRequest[Nothing, ManyDecisions]) -> ManyOutcomes:
     """Those about one run one after the other, those about different runs side by side; told in the order given."""
     given = list(enumerate(ask.body.decisions))
     by_run = sorted(given, key=lambda each: _run_of(each[1]))
@@ -96,21 +96,21 @@ async def decide_many(ask: Ask[Nothing, ManyWords]) -> ManyOutcomes:
     found: dict[int, OneOutcome] = {}
 
     async def decide_group(group: Sequence[tuple[int, OneOfMany]]) -> None:
-        for index, word in group:
-            found[index] = await _outcome(ask.web, ask.actor, word)
+        for index, decision in group:
+            found[index] = await _outcome(ask.web, ask.actor, decision)
 
     await asyncio.gather(*(decide_group(group) for group in groups))
     return ManyOutcomes(data=[found[index] for index, _ in given])
 
 
-def _run_of(word: OneOfMany) -> str:
-    return word.id.partition(":")[0]
+def _run_of(decision: OneOfMany) -> str:
+    return decision.id.partition(":")[0]
 
 
 async def _outcome(web: Web, actor: Actor, given: OneOfMany) -> OneOutcome:
-    word = Word(**{name: getattr(given, name) for name in Word.__struct_fields__})
+    decision = Decision(**{name: getattr(given, name) for name in Decision.__struct_fields__})
     try:
-        request = await decide(web, actor, _id_in(given.id), word)
+        request = await decide(web, actor, _id_in(given.id), decision)
     except (Problem, PlacetError) as error:
         problem = error if isinstance(error, Problem) else as_problem(error)
         return OneOutcome(id=given.id, status=problem.status, problem=_shape(problem))
@@ -147,7 +147,7 @@ OPERATIONS = (
         "Decide",
         "approvals",
         role="reviewer",
-        body=Word,
+        body=Decision,
         answer=DecidedApproval,
         problems=(404, 409),
         details="The decision is recorded under the name of whoever asks. The same decision again is a success; a "
@@ -183,7 +183,7 @@ OPERATIONS = (
         "Decide many at once",
         "approvals",
         role="reviewer",
-        body=ManyWords,
+        body=ManyDecisions,
         answer=ManyOutcomes,
         details="Each has its own outcome, as if it had been sent alone.",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placet.desk.access.people import Actor, may_hold, refuse_if_not_allowed
 from placet.desk.api.idempotency import made_id
-from placet.desk.api.operations import Ask, Operation
+from placet.desk.api.operations import ApiRequest, Operation
 from placet.desk.api.paging import in_time, page_after
 from placet.desk.api.shapes import (
     GrantList,
@@ -20,18 +20,18 @@ from placet.desk.api.shapes import (
     WhichHold,
 )
 from placet.desk.web.context import Web
+from placet.desk.web.grant_checks import refuse_what_decides_nothing, warnings_on_grant, warnings_on_hold
 from placet.desk.web.problems import Problem
-from placet.desk.web.standing import refuse_what_decides_nothing, remarks_on_grant, remarks_on_hold
 from placet.facts.events import GrantMade, HoldKind
 
 
-async def list_grants(ask: Ask[ListFilter, Nothing]) -> GrantList:
+async def list_grants(ask: ApiRequest[ListFilter, Nothing]) -> GrantList:
     wanted, grants = ask.query, await ask.web.desk.grants()
     rows, following = page_after(grants, lambda grant: in_time(grant.at, grant.id), wanted.cursor, wanted.limit)
     return GrantList(data=[GrantShape.of(grant, decision=grant.verdict) for grant in rows], next=following)
 
 
-async def make(ask: Ask[Nothing, NewGrant]) -> MadeGrant:
+async def make(ask: ApiRequest[Nothing, NewGrant]) -> MadeGrant:
     given = ask.body
     _check_right(ask, given.agent, given.tool)
     refuse_what_decides_nothing(
@@ -49,16 +49,16 @@ async def make(ask: Ask[Nothing, NewGrant]) -> MadeGrant:
         message=given.message,
         grant_id=made_id(ask.request, "grant_"),
     )
-    return MadeGrant.of(grant, decision=grant.verdict, warnings=await remarks_on_grant(ask.web, grant))
+    return MadeGrant.of(grant, decision=grant.verdict, warnings=await warnings_on_grant(ask.web, grant))
 
 
-async def revoke(ask: Ask[Nothing, Nothing]) -> None:
+async def revoke(ask: ApiRequest[Nothing, Nothing]) -> None:
     grant = await _grant_or_404(ask)
     _check_right(ask, grant.agent, grant.tool.rpartition(":")[2])
     await ask.web.desk.revoke_grant(grant.id, by=ask.actor.name)
 
 
-async def _grant_or_404(ask: Ask[Nothing, Nothing]) -> GrantMade:
+async def _grant_or_404(ask: ApiRequest[Nothing, Nothing]) -> GrantMade:
     wanted = ask.part("grant_id")
     found = next((grant for grant in await ask.web.desk.grants() if grant.id == wanted), None)
     if found is None:
@@ -66,11 +66,11 @@ async def _grant_or_404(ask: Ask[Nothing, Nothing]) -> GrantMade:
     return found
 
 
-def _check_right(ask: Ask[Nothing, NewGrant] | Ask[Nothing, Nothing], agent: str, tool: str) -> None:
+def _check_right(ask: ApiRequest[Nothing, NewGrant] | ApiRequest[Nothing, Nothing], agent: str, tool: str) -> None:
     refuse_if_not_allowed(ask.actor, "approve", agent=agent, tool=tool, started_by=None, four_eyes=())
 
 
-async def list_holds(ask: Ask[ListFilter, Nothing]) -> HoldList:
+async def list_holds(ask: ApiRequest[ListFilter, Nothing]) -> HoldList:
     wanted, holds = ask.query, await ask.web.desk.holds()
     rows, following = page_after(
         holds, lambda hold: in_time(hold.at, f"{hold.kind} {hold.name}"), wanted.cursor, wanted.limit
@@ -78,20 +78,20 @@ async def list_holds(ask: Ask[ListFilter, Nothing]) -> HoldList:
     return HoldList(data=[HoldShape.of(hold) for hold in rows], next=following)
 
 
-async def hold(ask: Ask[Nothing, NewHold]) -> HoldsNow:
+async def hold(ask: ApiRequest[Nothing, NewHold]) -> HoldsNow:
     kind, name, is_admin = ask.body.kind, ask.body.name, ask.actor.may("admin")
     await _check_hold(ask.web, ask.actor, kind, name)
     if not await ask.web.desk.hold(kind, name, by=ask.actor.name, reason=ask.body.reason, over_others=is_admin):
         raise Problem(409, "held_by_another", f"{await _held_by(ask.web, kind, name)} It stays held.")
-    remarks = await remarks_on_hold(ask.web, ask.body.kind, ask.body.name)
-    return HoldsNow(data=[HoldShape.of(each) for each in await ask.web.desk.holds()], warnings=remarks)
+    warnings = await warnings_on_hold(ask.web, ask.body.kind, ask.body.name)
+    return HoldsNow(data=[HoldShape.of(each) for each in await ask.web.desk.holds()], warnings=warnings)
 
 
 async def _check_hold(web: Web, actor: Actor, kind: HoldKind, name: str) -> None:
     row = await web.desk.store.run(name) if kind == "run" else None
     if not may_hold(actor, kind, name, row.agent if row is not None else None):
-        words = f"{actor.name} may not hold the {kind} {name[:80]!r}: it covers calls that they may not decide."
-        raise Problem(403, "access_denied", words)
+        message = f"{actor.name} may not hold the {kind} {name[:80]!r}: it covers calls that they may not decide."
+        raise Problem(403, "access_denied", message)
 
 
 async def _held_by(web: Web, kind: HoldKind, name: str) -> str:
@@ -100,7 +100,7 @@ async def _held_by(web: Web, kind: HoldKind, name: str) -> str:
     return f"The {kind} {name[:80]!r} is held by {who}: they release it, or an admin does."
 
 
-async def release(ask: Ask[WhichHold, Nothing]) -> None:
+async def release(ask: ApiRequest[WhichHold, Nothing]) -> None:
     kind, name, by = ask.query.kind, ask.query.name, ask.actor.name
     await _check_hold(ask.web, ask.actor, kind, name)
     whose = None if ask.actor.may("admin") else by

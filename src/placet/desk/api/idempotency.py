@@ -23,12 +23,12 @@ from placet.desk.web.context import Web, actor_of
 from placet.desk.web.problems import Problem, as_problem
 from placet.facts.codec import encode
 from placet.facts.errors import PlacetError
-from placet.ports import Record
+from placet.ports import StoredRecord
 
 KIND = "answer"
 MAX_KEY = 255
 BEAT_SECONDS = 1.5
-"""So often whoever works on a request says that they still do."""
+"""How often the process that works on a request says so."""
 STUCK_SECONDS = 6.0
 """An attempt that was silent for so long died: the next one takes over."""
 MAX_KEPT = 512 * 1024
@@ -36,13 +36,13 @@ MAX_KEPT = 512 * 1024
 _KEPT_HEADERS = ("content-type", "location")
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class StoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt, and its answer when it has one."""
 
     asked: str
     """A digest of what was asked: the same key for something else is a mistake."""
     since: float
-    """When somebody was last known to work on it; 0: nobody does, and it may be done again."""
+    """When a process was last known to work on it; 0: none does, and it may be done again."""
     attempt: str = ""
     """What is made under the key is named after this. Whoever takes over keeps it; a new key has another."""
     status: int | None = None
@@ -67,13 +67,13 @@ async def once(
     record_id, store = record_id_of(request, key), web.desk.store
     asked = hashlib.sha256(raw).hexdigest()
     while True:
-        mine = Kept(asked=asked, since=web.clock.now(), attempt=new_secret()[:26])
+        mine = StoredAnswer(asked=asked, since=web.clock.now(), attempt=new_secret()[:26])
         if await store.add_record(_record(web, record_id, mine)):
             break
         known = await store.record(KIND, record_id)
         if known is None:
             continue  # it has just been given up: the key is free
-        kept = msgspec.json.decode(known.data, type=Kept)
+        kept = msgspec.json.decode(known.data, type=StoredAnswer)
         if (answer := _known_answer(kept, mine)) is not None:
             return answer
         mine = msgspec.structs.replace(kept, since=mine.since)
@@ -86,8 +86,8 @@ async def once(
 
 def record_id_of(request: Request, key: str) -> str:
     """One person's key for one address is not another's."""
-    said = f"{actor_of(request).name}\n{request.method}\n{request.url.path}\n{key}"
-    return hashlib.sha256(said.encode()).hexdigest()
+    text = f"{actor_of(request).name}\n{request.method}\n{request.url.path}\n{key}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def made_id(request: Request, prefix: str) -> str | None:
@@ -98,12 +98,12 @@ def made_id(request: Request, prefix: str) -> str | None:
     return f"{prefix}{hashlib.sha256(f'{prefix} {attempt}'.encode()).hexdigest()[:26]}"
 
 
-def _record(web: Web, record_id: str, kept: Kept) -> Record:
+def _record(web: Web, record_id: str, kept: StoredAnswer) -> StoredRecord:
     until = web.clock.now() + web.settings.idempotency_seconds
-    return Record(kind=KIND, id=record_id, data=encode(kept).decode(), expires_at=until)
+    return StoredRecord(kind=KIND, id=record_id, data=encode(kept).decode(), expires_at=until)
 
 
-def _known_answer(kept: Kept, mine: Kept) -> Response | None:
+def _known_answer(kept: StoredAnswer, mine: StoredAnswer) -> Response | None:
     """The answer of an earlier attempt; None when that died, so that this one goes on in its place."""
     if kept.asked != mine.asked:
         raise Problem(
@@ -122,23 +122,23 @@ def _known_answer(kept: Kept, mine: Kept) -> Response | None:
 
 def _in_progress(seconds: float) -> Problem:
     wait = max(1, math.ceil(seconds))
-    words = (
+    message = (
         "The first request with this Idempotency-Key is still being worked on, or was broken off a moment ago: ask "
         f"again in {wait} s. If nobody works on it then, it is done."
     )
-    return Problem(409, "idempotency_in_progress", words, headers={"Retry-After": str(wait)})
+    return Problem(409, "idempotency_in_progress", message, headers={"Retry-After": str(wait)})
 
 
-def _shown_once(kept: Kept) -> Problem:
-    words = (
+def _shown_once(kept: StoredAnswer) -> Problem:
+    message = (
         "This was done under this Idempotency-Key, once. Its answer showed a secret, which is shown only once and is "
         "not kept. If that answer was lost, revoke what it made and make another, under a new key."
     )
-    return Problem(409, "answer_not_kept", words, headers=kept.headers)
+    return Problem(409, "answer_not_kept", message, headers=kept.headers)
 
 
 async def _do(
-    web: Web, record_id: str, mine: Kept, run: Callable[[], Awaitable[Response]], keeps_answer: bool
+    web: Web, record_id: str, mine: StoredAnswer, run: Callable[[], Awaitable[Response]], keeps_answer: bool
 ) -> Response:
     store = web.desk.store
     again = msgspec.structs.replace(mine, since=0.0)
@@ -165,14 +165,14 @@ async def _do(
 
 
 def _did_nothing(error: BaseException) -> bool:
-    """Whether the desk refused. After anything else nobody knows how far it came."""
+    """Whether the desk refused. After anything else it is unknown how far it came."""
     problem = as_problem(error) if isinstance(error, PlacetError) else error
     return isinstance(problem, Problem) and problem.status < 500
 
 
 @contextlib.asynccontextmanager
-async def _at_work(web: Web, record_id: str, mine: Kept) -> AsyncIterator[None]:
-    """While this lasts, the store says that somebody works on it."""
+async def _at_work(web: Web, record_id: str, mine: StoredAnswer) -> AsyncIterator[None]:
+    """While this lasts, the store says that a process works on it."""
 
     async def beat() -> None:
         while True:

@@ -33,7 +33,7 @@ TAGS = {
     "people": "Users and tokens",
     "around": "Agents, live events, health, figures",
 }
-WORDS = {
+DESCRIPTIONS = {
     400: "The body is not JSON",
     401: "Nobody is known: no token, or one that is not valid",
     403: "Whoever asks may not do this",
@@ -69,7 +69,7 @@ def describe(operations: Sequence[Operation], version: str) -> JsonObject:
         "paths": paths,
         "components": {
             "schemas": _components(operations),
-            "responses": {f"Problem{status}": _problem(words) for status, words in WORDS.items()},
+            "responses": {f"Problem{status}": _problem(description) for status, description in DESCRIPTIONS.items()},
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "description": "A token: `placet_…`"},
                 "session": {
@@ -170,8 +170,8 @@ def _problems(operation: Operation) -> Schema:
     return {str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in sorted(statuses)}
 
 
-def _problem(words: str) -> Schema:
-    return {"description": words, "content": {PROBLEM: {"schema": _reference(ProblemShape)}}}
+def _problem(description: str) -> Schema:
+    return {"description": description, "content": {PROBLEM: {"schema": _reference(ProblemShape)}}}
 
 
 def _reference(kind: type[msgspec.Struct]) -> Schema:
@@ -189,9 +189,9 @@ def _components_of(kinds: Sequence[type[msgspec.Struct]]) -> Schema:
     _, components = msgspec.json.schema_components(kinds, ref_template=_REF, schema_hook=_anything)
     known = {kind.__name__: kind for kind in _all_kinds()}
     for name, schema in components.items():
-        for field, words in _words_of_fields(known[name]).items():
+        for field, description in _field_descriptions(known[name]).items():
             if field in schema.get("properties", {}):
-                schema["properties"][field] = {**schema["properties"][field], "description": words}
+                schema["properties"][field] = {**schema["properties"][field], "description": description}
     return dict(sorted(components.items()))
 
 
@@ -210,16 +210,16 @@ def _all_kinds() -> list[type[msgspec.Struct]]:
 
 
 @cache
-def _words_of_fields(kind: type[msgspec.Struct]) -> dict[str, str]:
+def _field_descriptions(kind: type[msgspec.Struct]) -> dict[str, str]:
     """The sentence under each field, as it stands in the code, and those of the classes that it comes from."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if base.__module__.startswith(_DESCRIBED):
-            found |= _words_in(base)
+            found |= _descriptions_in(base)
     return found
 
 
-def _words_in(kind: type) -> dict[str, str]:
+def _descriptions_in(kind: type) -> dict[str, str]:
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(tree, ast.ClassDef)
     found = {}

@@ -25,7 +25,7 @@ B = TypeVar("B", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, slots=True)
-class Ask(Generic[Q, B]):
+class ApiRequest(Generic[Q, B]):
     """One call of an operation."""
 
     web: Web
@@ -43,7 +43,7 @@ class Ask(Generic[Q, B]):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiAnswer:
     """What an operation answers, where it is more than a value with its usual status."""
 
     value: msgspec.Struct | None
@@ -51,8 +51,8 @@ class Answer:
     headers: Mapping[str, str] | None = None
 
 
-AnyAsk: TypeAlias = Ask[Any, Any]  # Any: each operation names its own
-Outcome: TypeAlias = msgspec.Struct | Answer | Response | None
+AnyApiRequest: TypeAlias = ApiRequest[Any, Any]  # Any: each operation names its own
+Outcome: TypeAlias = msgspec.Struct | ApiAnswer | Response | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Operation:
     method: str
     path: str
     """With `{name}` for a part, and `{name:path}` for one that may hold slashes."""
-    run: Callable[[AnyAsk], Awaitable[Outcome]]
+    run: Callable[[AnyApiRequest], Awaitable[Outcome]]
     summary: str
     tag: str
     role: Role | None = "viewer"
@@ -103,7 +103,7 @@ async def perform(operation: Operation, request: Request) -> Response:
     body = read_body(request, operation.body, raw) if operation.body is not None else Nothing()
 
     async def run() -> Response:
-        return _response(operation, await operation.run(Ask(web, request, query, body)))
+        return _response(operation, await operation.run(ApiRequest(web, request, query, body)))
 
     key = request.headers.get("idempotency-key") if operation.method == "POST" else None
     return (
@@ -114,7 +114,7 @@ async def perform(operation: Operation, request: Request) -> Response:
 def _response(operation: Operation, outcome: Outcome) -> Response:
     if isinstance(outcome, Response):
         return outcome
-    answer = outcome if isinstance(outcome, Answer) else Answer(outcome)
+    answer = outcome if isinstance(outcome, ApiAnswer) else ApiAnswer(outcome)
     status = answer.status or operation.status
     headers = dict(answer.headers or {})
     if answer.value is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from placet.desk.access.people import Scope, patterns_of
-from placet.desk.api.operations import Ask, Operation
+from placet.desk.access.people import DecisionScope, patterns_of
+from placet.desk.api.operations import ApiRequest, Operation
 from placet.desk.api.shapes import Cursor, Given, Limit, Note, Nothing, Scopes, Shown
 from placet.desk.web.problems import Problem
 from placet.facts.events import Pattern
 from placet.ports import DeskStore
-from placet.service.records import Entry, What, entries_of
+from placet.service.records import AuditEntry, What, entries_of
 
 
 class OperatorFilter(Given, frozen=True, kw_only=True):
@@ -19,7 +19,7 @@ class OperatorFilter(Given, frozen=True, kw_only=True):
 
 
 class OperatorEntry(Shown, frozen=True, kw_only=True):
-    """One thing that somebody did at this desk, beyond deciding about a call."""
+    """One thing that a person did at this desk, beyond deciding about a call."""
 
     at: datetime
     what: What
@@ -31,9 +31,9 @@ class OperatorEntry(Shown, frozen=True, kw_only=True):
 
 
 class FourEyesShape(Shown, frozen=True, kw_only=True):
-    """Where whoever started a run may not say yes to its calls, at every desk and worker on this store."""
+    """Where the person who started a run may not say yes to its calls, at every desk and worker on this store."""
 
-    patterns: list[Scope]
+    patterns: list[DecisionScope]
 
 
 class NewFourEyes(Given, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class OperatorPage(Shown, frozen=True, kw_only=True):
     next: str | None
 
 
-async def newest_entries(store: DeskStore, before: int | None, limit: int) -> tuple[list[Entry], int | None]:
+async def newest_entries(store: DeskStore, before: int | None, limit: int) -> tuple[list[AuditEntry], int | None]:
     """The newest entries of the operators' log before that place, newest first, and the place where older ones are."""
     found = list(entries_of(await store.operators_log()))
     end = len(found) if before is None else min(before, len(found))
@@ -55,7 +55,7 @@ async def newest_entries(store: DeskStore, before: int | None, limit: int) -> tu
     return found[start:end][::-1], start or None
 
 
-async def list_entries(ask: Ask[OperatorFilter, Nothing]) -> OperatorPage:
+async def list_entries(ask: ApiRequest[OperatorFilter, Nothing]) -> OperatorPage:
     cursor = ask.query.cursor
     if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
         raise Problem(422, "invalid_request", "A cursor is the `next` of the page before.")
@@ -63,17 +63,17 @@ async def list_entries(ask: Ask[OperatorFilter, Nothing]) -> OperatorPage:
     return OperatorPage(data=[OperatorEntry.of(entry) for entry in found], next=None if older is None else str(older))
 
 
-async def show_four_eyes(ask: Ask[Nothing, Nothing]) -> FourEyesShape:
+async def show_four_eyes(ask: ApiRequest[Nothing, Nothing]) -> FourEyesShape:
     return _four_eyes(await ask.web.desk.four_eyes())
 
 
-async def change_four_eyes(ask: Ask[Nothing, NewFourEyes]) -> FourEyesShape:
+async def change_four_eyes(ask: ApiRequest[Nothing, NewFourEyes]) -> FourEyesShape:
     given = patterns_of(ask.body.patterns)
     return _four_eyes(await ask.web.desk.set_four_eyes(given, by=ask.actor.name, reason=ask.body.reason))
 
 
 def _four_eyes(patterns: list[Pattern]) -> FourEyesShape:
-    return FourEyesShape(patterns=[Scope(agent=agent, tool=tool) for agent, tool in patterns])
+    return FourEyesShape(patterns=[DecisionScope(agent=agent, tool=tool) for agent, tool in patterns])
 
 
 OPERATIONS = (

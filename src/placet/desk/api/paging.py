@@ -38,5 +38,5 @@ def _key_in(cursor: str) -> str:
     try:
         return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
-        words = "This is not a cursor of this list: pass the `next` that came with a page."
-        raise Problem(422, "user_error", words, errors=[FieldProblem(field="cursor", message=words)]) from None
+        message = "This is not a cursor of this list: pass the `next` that came with a page."
+        raise Problem(422, "user_error", message, errors=[FieldProblem(field="cursor", message=message)]) from None

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from placet.desk.access.accounts import Token
 from placet.desk.access.people import User
 from placet.desk.api.idempotency import made_id
-from placet.desk.api.operations import Answer, Ask, Operation
+from placet.desk.api.operations import ApiAnswer, ApiRequest, Operation
 from placet.desk.api.paging import in_time, page_after
 from placet.desk.api.shapes import (
     InvitationList,
@@ -37,11 +37,11 @@ def invitation_link(web: Web, key: str, base: str) -> str:
     return f"{(web.settings.public_url or base).rstrip('/')}/invitation?key={quote(key)}"
 
 
-async def me(ask: Ask[Nothing, Nothing]) -> MeShape:
+async def me(ask: ApiRequest[Nothing, Nothing]) -> MeShape:
     return MeShape.of(ask.actor)
 
 
-async def list_users(ask: Ask[ListFilter, Nothing]) -> UserList:
+async def list_users(ask: ApiRequest[ListFilter, Nothing]) -> UserList:
     wanted, users = ask.query, await ask.web.accounts.users()
     rows, following = page_after(users, lambda user: user.name, wanted.cursor, wanted.limit)
     return UserList(data=[_user_shape(user) for user in rows], next=following)
@@ -51,34 +51,34 @@ def _user_shape(user: User) -> UserShape:
     return UserShape.of(user, has_password=user.password is not None)
 
 
-async def add_user(ask: Ask[Nothing, NewUser]) -> Answer:
+async def add_user(ask: ApiRequest[Nothing, NewUser]) -> ApiAnswer:
     given, accounts = ask.body, ask.web.accounts
     user = await accounts.add_user(given.name, given.role, decides=tuple(given.decides), by=ask.actor.name)
-    return Answer(await _invited(ask, user), headers={"Location": f"/v1/users/{quote(user.name)}"})
+    return ApiAnswer(await _invited(ask, user), headers={"Location": f"/v1/users/{quote(user.name)}"})
 
 
-async def invite_again(ask: Ask[Nothing, Nothing]) -> InvitationShape:
+async def invite_again(ask: ApiRequest[Nothing, Nothing]) -> InvitationShape:
     return await _invited(ask, await _user_or_404(ask.web, ask.part("name")))
 
 
-async def _invited(ask: Ask[Nothing, NewUser] | Ask[Nothing, Nothing], user: User) -> InvitationShape:
+async def _invited(ask: ApiRequest[Nothing, NewUser] | ApiRequest[Nothing, Nothing], user: User) -> InvitationShape:
     key = await ask.web.accounts.invite(user.name, by=ask.actor.name)
     link = invitation_link(ask.web, key, str(ask.request.base_url))
-    warnings = [no_admin_words(user.name)] if await ask.web.accounts.lacks_an_admin() else []
+    warnings = [no_admin_warning(user.name)] if await ask.web.accounts.lacks_an_admin() else []
     return InvitationShape(user=_user_shape(user), link=link, warnings=warnings)
 
 
-async def list_invitations(ask: Ask[Nothing, Nothing]) -> InvitationList:
+async def list_invitations(ask: ApiRequest[Nothing, Nothing]) -> InvitationList:
     return InvitationList(data=[OpenInvitation.of(each) for each in await ask.web.accounts.invitations()])
 
 
-async def revoke_invitation(ask: Ask[Nothing, Nothing]) -> None:
+async def revoke_invitation(ask: ApiRequest[Nothing, Nothing]) -> None:
     wanted = ask.part("invitation_id")
     if not await ask.web.accounts.revoke_invitation(wanted, by=ask.actor.name):
         raise Problem(404, "not_found", f"There is no link {wanted[:80]!r} that can be followed.")
 
 
-def no_admin_words(name: str) -> str:
+def no_admin_warning(name: str) -> str:
     """What is to be done where there are users, and no admin among them."""
     return (
         f"Nobody at this desk is an admin, so nobody can say there who may what: «placet users change {name} --role "
@@ -86,7 +86,7 @@ def no_admin_words(name: str) -> str:
     )
 
 
-async def change_user(ask: Ask[Nothing, UserChange]) -> UserShape:
+async def change_user(ask: ApiRequest[Nothing, UserChange]) -> UserShape:
     user = await _user_or_404(ask.web, ask.part("name"))
     given = ask.body
     decides = None if given.decides is None else tuple(given.decides)
@@ -96,7 +96,7 @@ async def change_user(ask: Ask[Nothing, UserChange]) -> UserShape:
     return _user_shape(changed)
 
 
-async def remove_user(ask: Ask[Nothing, Nothing]) -> None:
+async def remove_user(ask: ApiRequest[Nothing, Nothing]) -> None:
     user = await _user_or_404(ask.web, ask.part("name"))
     await ask.web.accounts.remove_user(user.name, by=ask.actor.name)
 
@@ -108,7 +108,7 @@ async def _user_or_404(web: Web, name: str) -> User:
     return found
 
 
-async def list_tokens(ask: Ask[TokenFilter, Nothing]) -> TokenList:
+async def list_tokens(ask: ApiRequest[TokenFilter, Nothing]) -> TokenList:
     wanted = ask.query
     owner = wanted.owner if ask.actor.may("admin") else ask.actor.name
     tokens = await ask.web.accounts.tokens(owner)
@@ -116,7 +116,7 @@ async def list_tokens(ask: Ask[TokenFilter, Nothing]) -> TokenList:
     return TokenList(data=[TokenShape.of(token) for token in rows], next=following)
 
 
-async def add_token(ask: Ask[Nothing, NewToken]) -> Answer:
+async def add_token(ask: ApiRequest[Nothing, NewToken]) -> ApiAnswer:
     given = ask.body
     owner = given.owner or ask.actor.name
     if owner != ask.actor.name and not ask.actor.may("admin"):
@@ -133,15 +133,15 @@ async def add_token(ask: Ask[Nothing, NewToken]) -> Answer:
         by=ask.actor.name,
         token_id=made_id(ask.request, "tok-"),
     )
-    return Answer(NewTokenShape.of(token, token=text), headers={"Location": f"/v1/tokens/{token.id}"})
+    return ApiAnswer(NewTokenShape.of(token, token=text), headers={"Location": f"/v1/tokens/{token.id}"})
 
 
-async def revoke_token(ask: Ask[Nothing, Nothing]) -> None:
+async def revoke_token(ask: ApiRequest[Nothing, Nothing]) -> None:
     token = await _token_or_404(ask)
     await ask.web.accounts.revoke_token(token.id, by=ask.actor.name)
 
 
-async def _token_or_404(ask: Ask[Nothing, Nothing]) -> Token:
+async def _token_or_404(ask: ApiRequest[Nothing, Nothing]) -> Token:
     wanted = ask.part("token_id")
     found = None if "\x00" in wanted else await ask.web.accounts.token(wanted)
     if found is None or not (found.owner == ask.actor.name or ask.actor.may("admin")):

@@ -6,7 +6,7 @@ import msgspec
 
 from placet.core.log import read_line
 from placet.desk.api.idempotency import made_id
-from placet.desk.api.operations import Answer, Ask, Operation
+from placet.desk.api.operations import ApiAnswer, ApiRequest, Operation
 from placet.desk.api.shapes import (
     CancelShape,
     LogFact,
@@ -24,7 +24,7 @@ from placet.desk.api.shapes import (
 from placet.desk.cancelling import cancel_in_list, cancel_of
 from placet.desk.desk import DeskRun
 from placet.desk.web.context import Web
-from placet.desk.web.deciding import moment, refuse_to_end
+from placet.desk.web.deciding import as_datetime, refuse_to_end
 from placet.desk.web.feed import kind_of
 from placet.desk.web.problems import FieldProblem, Problem
 from placet.facts.events import AnyFact, CancelAsked, Fact, InChild
@@ -43,12 +43,12 @@ async def run_or_404(web: Web, run_id: str) -> DeskRun:
     return await web.desk.get(run_id)
 
 
-async def start(ask: Ask[Nothing, NewRun]) -> Answer:
+async def start(ask: ApiRequest[Nothing, NewRun]) -> ApiAnswer:
     given = ask.body
     if not ask.web.desk.knows(given.agent):
         names = ", ".join(agent.name for agent in ask.web.desk.agents)
-        words = f"This desk has no agent {given.agent[:80]!r}. {f'It has: {names}.' if names else WITHOUT_CODE}"
-        raise Problem(422, "unknown_agent", words, errors=[FieldProblem(field="agent", message=words)])
+        message = f"This desk has no agent {given.agent[:80]!r}. {f'It has: {names}.' if names else WITHOUT_CODE}"
+        raise Problem(422, "unknown_agent", message, errors=[FieldProblem(field="agent", message=message)])
     run = await ask.web.desk.start(
         given.agent,
         given.input,
@@ -57,10 +57,10 @@ async def start(ask: Ask[Nothing, NewRun]) -> Answer:
         max_turns=given.max_turns,
         run_id=made_id(ask.request, "run_"),
     )
-    return Answer(_with_cancel(run, None), headers={"Location": f"/v1/runs/{run.id}"})
+    return ApiAnswer(_with_cancel(run, None), headers={"Location": f"/v1/runs/{run.id}"})
 
 
-async def list_runs(ask: Ask[RunFilter, Nothing]) -> RunPage:
+async def list_runs(ask: ApiRequest[RunFilter, Nothing]) -> RunPage:
     wanted = ask.query
     store = ask.web.desk.store
     query = RunQuery(status=wanted.status, agent=wanted.agent, cursor=wanted.cursor, limit=wanted.limit)
@@ -69,7 +69,7 @@ async def list_runs(ask: Ask[RunFilter, Nothing]) -> RunPage:
     return RunPage(data=data, next=page.cursor)
 
 
-async def show(ask: Ask[Nothing, Nothing]) -> RunShape:
+async def show(ask: ApiRequest[Nothing, Nothing]) -> RunShape:
     return await _shape(ask.web, await run_or_404(ask.web, ask.part("run_id")))
 
 
@@ -81,14 +81,14 @@ def _with_cancel(run: DeskRun, cancel: CancelAsked | None) -> RunShape:
     return RunShape.of(run, cancelled=None if cancel is None else CancelShape.of(cancel))
 
 
-async def cancel(ask: Ask[Nothing, Why]) -> RunShape:
+async def cancel(ask: ApiRequest[Nothing, Why]) -> RunShape:
     run = await run_or_404(ask.web, ask.part("run_id"))
     refuse_to_end(ask.actor, run)
     await ask.web.desk.cancel(run.id, by=ask.actor.name, reason=ask.body.reason)
     return await _shape(ask.web, await ask.web.desk.get(run.id))
 
 
-async def resume(ask: Ask[Nothing, Resuming]) -> RunShape:
+async def resume(ask: ApiRequest[Nothing, Resuming]) -> RunShape:
     run = await run_or_404(ask.web, ask.part("run_id"))
     if run.status == "ended":
         raise Problem(409, "run_finished", f"Run {run.id} has ended: there is nothing left to resume.")
@@ -96,21 +96,21 @@ async def resume(ask: Ask[Nothing, Resuming]) -> RunShape:
     return await _shape(ask.web, await ask.web.desk.get(run.id))
 
 
-async def forget(ask: Ask[Nothing, Nothing]) -> None:
+async def forget(ask: ApiRequest[Nothing, Nothing]) -> None:
     run = await run_or_404(ask.web, ask.part("run_id"))
     if run.status != "ended":
         raise Problem(409, "run_not_ended", f"Run {run.id} has not ended: cancel it first.")
     await ask.web.desk.delete(run.id, by=ask.actor.name)
 
 
-async def erase(ask: Ask[Nothing, Why]) -> None:
+async def erase(ask: ApiRequest[Nothing, Why]) -> None:
     run = await run_or_404(ask.web, ask.part("run_id"))
     if run.status != "ended":
         raise Problem(409, "run_not_ended", f"Run {run.id} has not ended: cancel it first.")
     await ask.web.desk.erase(run.id, by=ask.actor.name, reason=ask.body.reason)
 
 
-async def log(ask: Ask[LogFilter, Nothing]) -> LogPage:
+async def log(ask: ApiRequest[LogFilter, Nothing]) -> LogPage:
     run = await run_or_404(ask.web, ask.part("run_id"))
     stored = await ask.web.desk.store.load(run.id)
     lines = stored.log.lines if stored is not None and stored.log is not None else []
@@ -123,7 +123,7 @@ async def log(ask: Ask[LogFilter, Nothing]) -> LogPage:
 
 def _line(position: int, text: bytes) -> LogLine:
     record = read_line(text)
-    return LogLine(position=position, at=moment(record.at), facts=[_fact(fact) for fact in record.facts])
+    return LogLine(position=position, at=as_datetime(record.at), facts=[_fact(fact) for fact in record.facts])
 
 
 def _fact(fact: AnyFact) -> LogFact:

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta
 
 from placet.core.index import RequestKind, RequestStatus, RunStatus
-from placet.desk.access.people import Role, Scope
-from placet.desk.web.deciding import Word, moment
+from placet.desk.access.people import DecisionScope, Role
+from placet.desk.web.deciding import Decision, as_datetime
 from placet.desk.web.problems import FieldProblem, Winner
 from placet.facts.codec import Json, JsonObject
 from placet.facts.events import Verdict
@@ -22,7 +22,7 @@ Cursor: TypeAlias = Annotated[str, Meta(max_length=64, description="The `next` o
 KeyCursor: TypeAlias = Annotated[str, Meta(max_length=3000, description="The `next` of the page before.")]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\u0000]+$")]
 Note: TypeAlias = Annotated[str, Meta(max_length=10_000, pattern=r"^[^\u0000]*$")]
-Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
+Timestamp: TypeAlias = Annotated[datetime, Meta(tz=True)]
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,7 +53,7 @@ def _fields(shape: type[Shown]) -> tuple[tuple[str, bool], ...]:
 
 def _on_wire(record: object, name: str, is_time: bool) -> Any:  # Any: what the record holds
     value = getattr(record, name)
-    return moment(value) if is_time and value is not None else value
+    return as_datetime(value) if is_time and value is not None else value
 
 
 class Nothing(Given, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class ProblemShape(Shown, frozen=True, kw_only=True, rename={"kind": "type"}, om
 
 
 class CancelShape(Shown, frozen=True, kw_only=True):
-    """Somebody's wish that a run end."""
+    """A person's wish that a run end."""
 
     by: str | None
     at: datetime
@@ -103,7 +103,7 @@ class RunShape(Shown, frozen=True, kw_only=True):
     held: str | None
     """What an operator holds back of it, in words: it goes on when the hold is lifted."""
     cancelled: CancelShape | None
-    """Who cancelled it, if somebody did. Until it has `ended`, somebody drives it: it ends when the calls
+    """Who cancelled it, if a person did. Until it has `ended`, a process drives it: it ends when the calls
     that run have ended."""
     erased_at: datetime | None
     """When what it said was erased."""
@@ -128,7 +128,7 @@ class RunFilter(Given, frozen=True, kw_only=True):
 
 
 class NewRun(Given, frozen=True, kw_only=True):
-    """A run to be started; whoever asks is recorded as the one who started it."""
+    """A run to be started; the user is recorded as the one who started it."""
 
     agent: Name
     input: str | list[JsonObject]
@@ -178,7 +178,7 @@ class ApprovalShape(Shown, frozen=True, kw_only=True):
     agent: str
     tool: str
     kind: RequestKind
-    """`in_doubt`: it was begun and nobody knows whether it happened. Then approve means: run it again; respond: it
+    """`in_doubt`: it was begun and it is unknown whether it happened. Then approve means: run it again; respond: it
     happened, here is the result; reject: give up. `elicitation`: it runs and asks for input, which respond gives and
     reject declines."""
     arguments: JsonObject | str
@@ -195,15 +195,15 @@ class ApprovalShape(Shown, frozen=True, kw_only=True):
     decided_at: datetime | None
     reason: str | None
     escalated_at: datetime | None
-    """When nobody had answered in time, and the question went to others."""
+    """When there was no answer in time, and the question went to others."""
     questions: dict[str, JsonObject] | None
     """Of an elicitation: what the call asks, by key."""
     grant: str | None
-    """The standing decision that decided, where nobody looked at this very call: `decided_by` made that one."""
+    """The standing decision that decided, where no person looked at this call: `decided_by` made that one."""
 
 
 class DecisionShape(Shown, frozen=True, kw_only=True):
-    """What somebody decided, whole."""
+    """What a person decided, whole."""
 
     decision: Verdict
     by: str | None
@@ -226,7 +226,7 @@ class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
     """The JSON schema of the tool's parameters; null where this desk does not have the agent's code."""
     description: str | None
     you_may_not: str | None
-    """Why whoever asks may not say yes to it; null when they may."""
+    """Why the user may not say yes to it; null when they may."""
     decision: DecisionShape | None
     """What was decided, where something was."""
 
@@ -251,16 +251,16 @@ class ApprovalFilter(Given, frozen=True, kw_only=True):
     limit: Limit = 50
 
 
-class OneOfMany(Word, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OneOfMany(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: str
 
 
-class ManyWords(Given, frozen=True, kw_only=True):
+class ManyDecisions(Given, frozen=True, kw_only=True):
     decisions: Annotated[list[OneOfMany], Meta(min_length=1, max_length=MAX_AT_ONCE)]
 
 
 class OneOutcome(Shown, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one decision: as if it had been sent alone."""
+    """What happened to one decision: as if it had been sent alone."""
 
     id: str
     status: int
@@ -310,7 +310,7 @@ class NewGrant(Given, frozen=True, kw_only=True):
     decision: Literal["approve", "reject"]
     arguments: JsonObject | None = None
     """Only calls with exactly these values under these names."""
-    until: Moment | None = None
+    until: Timestamp | None = None
     uses: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     reason: Note | None = None
     message: Note | None = None
@@ -353,7 +353,7 @@ class WhichHold(Given, frozen=True, kw_only=True):
 class UserShape(Shown, frozen=True, kw_only=True):
     name: str
     role: Role
-    decides: list[Scope]
+    decides: list[DecisionScope]
     """The calls that they may decide, by patterns of agent and tool."""
     is_active: bool
     has_password: bool
@@ -366,13 +366,13 @@ class UserList(Shown, frozen=True, kw_only=True):
     next: str | None = None
 
 
-Scopes: TypeAlias = Annotated[list[Scope], Meta(max_length=100)]
+Scopes: TypeAlias = Annotated[list[DecisionScope], Meta(max_length=100)]
 
 
 class NewUser(Given, frozen=True, kw_only=True):
     name: Name
     role: Role
-    decides: Scopes = msgspec.field(default_factory=lambda: [Scope()])
+    decides: Scopes = msgspec.field(default_factory=lambda: [DecisionScope()])
 
 
 class UserChange(Given, frozen=True, kw_only=True):
@@ -382,7 +382,7 @@ class UserChange(Given, frozen=True, kw_only=True):
 
 
 class InvitationShape(Shown, frozen=True, kw_only=True):
-    """A link that works once. Whoever follows it sets the user's password."""
+    """A link that works once. The person who follows it sets the user's password."""
 
     user: UserShape
     link: str
@@ -410,7 +410,7 @@ class MeShape(Shown, frozen=True, kw_only=True):
     name: str
     role: Role
     via: Literal["session", "token", "open"]
-    decides: list[Scope]
+    decides: list[DecisionScope]
 
 
 class TokenShape(Shown, frozen=True, kw_only=True):
@@ -418,7 +418,7 @@ class TokenShape(Shown, frozen=True, kw_only=True):
     owner: str
     name: str
     role: Role
-    decides: list[Scope]
+    decides: list[DecisionScope]
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
@@ -445,7 +445,7 @@ class NewToken(Given, frozen=True, kw_only=True):
     """Whose it is: your own if nothing is said; an admin may make one for others."""
     role: Role | None = None
     """At most the owner's."""
-    decides: Scopes = msgspec.field(default_factory=lambda: [Scope()])
+    decides: Scopes = msgspec.field(default_factory=lambda: [DecisionScope()])
     days: Annotated[float, Meta(gt=0, le=3660)] | None = None
     """After so many days it is not valid any more."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import Response, StreamingResponse
 
 from placet.declare.agent import Agent
-from placet.desk.api.operations import Ask, Operation
+from placet.desk.api.operations import ApiRequest, Operation
 from placet.desk.api.shapes import AgentList, AgentShape, EventFilter, Health, Nothing, Readiness, ToolShape
 from placet.desk.web.guards import authenticate
 from placet.desk.web.problems import Problem
@@ -22,7 +22,7 @@ READY_SECONDS = 5.0
 EVENT_STREAM = "text/event-stream"
 
 
-async def list_agents(ask: Ask[Nothing, Nothing]) -> AgentList:
+async def list_agents(ask: ApiRequest[Nothing, Nothing]) -> AgentList:
     return AgentList(data=[_agent(agent) for agent in ask.web.desk.agents])
 
 
@@ -39,13 +39,13 @@ def _agent(agent: Agent[Any]) -> AgentShape:
     return AgentShape(name=agent.address, tools=tools)
 
 
-async def events(ask: Ask[EventFilter, Nothing]) -> Response:
+async def events(ask: ApiRequest[EventFilter, Nothing]) -> Response:
     if ask.request.method == "HEAD":
         return Response(None, 200, media_type=EVENT_STREAM)
     feed = ask.web.feed
     if feed.is_full or feed.is_closed:
-        words = "This process has as many listeners as it takes: try again in a moment."
-        raise Problem(503, "too_many_listeners", words, headers={"Retry-After": "5"})
+        message = "This process has as many listeners as it takes: try again in a moment."
+        raise Problem(503, "too_many_listeners", message, headers={"Retry-After": "5"})
     after = _last_seen(ask.request.headers.get("last-event-id"), ask.query.after)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     stream = _while_known(ask, feed.stream(after, ask.query.run_id))
@@ -60,7 +60,7 @@ async def _from(first: bytes, stream: AsyncGenerator[bytes]) -> AsyncIterator[by
             yield text
 
 
-async def _while_known(ask: Ask[EventFilter, Nothing], stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+async def _while_known(ask: ApiRequest[EventFilter, Nothing], stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """A stream lasts as long as whoever opened it may look: that is asked again with every heartbeat."""
     every, asked_at = ask.web.settings.heartbeat_seconds, ask.web.clock.monotonic()
     async with aclosing(stream):
@@ -84,11 +84,11 @@ def _last_seen(header: str | None, asked: int | None) -> int | None:
     return int(header)
 
 
-async def healthy(_ask: Ask[Nothing, Nothing]) -> Health:
+async def healthy(_ask: ApiRequest[Nothing, Nothing]) -> Health:
     return Health(status="ok")
 
 
-async def ready(ask: Ask[Nothing, Nothing]) -> Readiness:
+async def ready(ask: ApiRequest[Nothing, Nothing]) -> Readiness:
     """Whether the store answers, and (where this process drives runs) the engine serves."""
     try:
         async with asyncio.timeout(READY_SECONDS):
@@ -101,7 +101,7 @@ async def ready(ask: Ask[Nothing, Nothing]) -> Readiness:
     return Readiness(status="ready", drives_runs=health.is_serving, driving=health.driving)
 
 
-async def metrics(ask: Ask[Nothing, Nothing]) -> Response:
+async def metrics(ask: ApiRequest[Nothing, Nothing]) -> Response:
     web = ask.web
     web.meter.dropped_listeners = web.feed.dropped
     numbers, health = await web.desk.store.numbers(), await web.desk.health()
@@ -109,7 +109,7 @@ async def metrics(ask: Ask[Nothing, Nothing]) -> Response:
     return Response(text, 200, media_type=CONTENT_TYPE)
 
 
-async def numbers(ask: Ask[Nothing, Nothing]) -> FleetNumbers:
+async def numbers(ask: ApiRequest[Nothing, Nothing]) -> FleetNumbers:
     return await fleet_numbers(ask.web.desk.store)
 
 

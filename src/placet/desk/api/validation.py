@@ -11,7 +11,7 @@ from placet.desk.web.problems import FieldProblem
 
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<where>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
-_MOMENT = "write a moment with its time zone, like 2030-01-31T18:00:00Z"
+_TIMESTAMP = "write a moment with its time zone, like 2030-01-31T18:00:00Z"
 
 
 def field_problem(error: msgspec.ValidationError, kind: type[msgspec.Struct]) -> FieldProblem:
@@ -19,16 +19,16 @@ def field_problem(error: msgspec.ValidationError, kind: type[msgspec.Struct]) ->
     found = _PLACE.match(str(error))
     assert found is not None, "every text matches"
     where = (found["where"] or "").lstrip(".")
-    words = found["what"].replace("`", "'")
-    hint = _hint(words, where, inspect.type_info(kind))
-    return FieldProblem(field=where or "body", message=f"{words}: {hint}" if hint else words)
+    message = found["what"].replace("`", "'")
+    hint = _hint(message, where, inspect.type_info(kind))
+    return FieldProblem(field=where or "body", message=f"{message}: {hint}" if hint else message)
 
 
-def _hint(words: str, where: str, kind: inspect.Type) -> str:
-    if words.startswith("Invalid enum value"):
+def _hint(message: str, where: str, kind: inspect.Type) -> str:
+    if message.startswith("Invalid enum value"):
         return f"it is one of {', '.join(sorted(map(str, allowed_at(kind, where))))}"
-    if "RFC3339" in words or "timezone component" in words:
-        return _MOMENT
+    if "RFC3339" in message or "timezone component" in message:
+        return _TIMESTAMP
     return ""
 
 

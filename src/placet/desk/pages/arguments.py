@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from placet.desk.pages.schemas import Schema, resolved
-from placet.desk.pages.words import json_text, shortened, size
+from placet.desk.pages.text_format import json_text, shortened, size
 from placet.facts.codec import Json, JsonObject
 
 MAX_ROWS = 120

@@ -11,14 +11,14 @@ from starlette.responses import Response
 from placet.core.log import Log
 from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
+from placet.desk.pages.argument_parts import arguments_of
 from placet.desk.pages.arguments import in_one_line
-from placet.desk.pages.asking import STATUSES
-from placet.desk.pages.cards import STATUS_WORD
+from placet.desk.pages.cards import STATUS_LABEL
+from placet.desk.pages.form_data import STATUSES
 from placet.desk.pages.rendering import show
-from placet.desk.pages.unfolding import arguments_of
 from placet.desk.web.context import Web, actor_of, web_of
 from placet.facts.errors import PlacetError
-from placet.service.records import Entry, entries_of
+from placet.service.records import AuditEntry, entries_of
 
 PAGE = 50
 MAX_SCAN = 2000
@@ -46,10 +46,10 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class Operators:
+class OperatorsLogView:
     """The newest entries of the operators' log, newest first, and whether it is what it was when it was written."""
 
-    entries: list[Entry]
+    entries: list[AuditEntry]
     is_whole: bool
 
 
@@ -65,7 +65,7 @@ async def audit(request: Request) -> Response:
         "page": "audit",
         "rows": rows,
         "filters": filters,
-        "statuses": [(name, STATUS_WORD[name].lower()) for name in DECIDED],
+        "statuses": [(name, STATUS_LABEL[name].lower()) for name in DECIDED],
         "chains": chains,
         "whole": sum(chain.state == "whole" for chain in chains.values()),
         "broken": [chain for chain in chains.values() if chain.state != "whole"],
@@ -78,15 +78,15 @@ async def audit(request: Request) -> Response:
     return show(request, "audit.html", context)
 
 
-async def _operators(web: Web, actor: Actor) -> Operators | None:
+async def _operators(web: Web, actor: Actor) -> OperatorsLogView | None:
     """What operators did, for those who say who may what."""
     if not actor.may("admin"):
         return None
     try:
         log = await web.desk.store.operators_log()
-        return Operators(list(entries_of(log))[-PAGE:][::-1], log.verify())
+        return OperatorsLogView(list(entries_of(log))[-PAGE:][::-1], log.verify())
     except PlacetError:
-        return Operators([], False)
+        return OperatorsLogView([], False)
 
 
 async def _decided(web: Web, filters: dict[str, str], cursor: str | None) -> tuple[list[AuditRow], str | None]:
@@ -120,7 +120,7 @@ def _is_wanted(request: DeskRequest, by: str) -> bool:
 async def _row(web: Web, request: DeskRequest) -> AuditRow:
     runs_with = await arguments_of(web, request)
     asked_for = in_one_line(request.arguments, 110) if request.status == "edited" else ""
-    return AuditRow(request, in_one_line(runs_with, 110), asked_for, STATUS_WORD[request.status])
+    return AuditRow(request, in_one_line(runs_with, 110), asked_for, STATUS_LABEL[request.status])
 
 
 async def chains_of(web: Web, run_ids: list[str]) -> dict[str, Chain]:

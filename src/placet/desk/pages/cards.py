@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from placet.core.elicitation import is_link
+from placet.core.four_eyes import is_demanded
 from placet.core.log import read_lines
-from placet.core.separation import is_demanded
 from placet.core.story import CallStory, RunStory, story_of
 from placet.declare.tool import FunctionTool
 from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
+from placet.desk.pages.argument_parts import ShownLines, arguments_of, shown_lines
 from placet.desk.pages.arguments import ArgumentTable, argument_table, in_one_line
-from placet.desk.pages.history import Step, lead_up
+from placet.desk.pages.history import HistoryRow, lead_up
 from placet.desk.pages.rendering import Notice, link
-from placet.desk.pages.unfolding import ShownLines, arguments_of, shown_lines
-from placet.desk.pages.words import shortened
+from placet.desk.pages.text_format import shortened
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import call_of, can_take_back, why_not_decide
-from placet.desk.web.standing import standing_about, would_decide
+from placet.desk.web.grant_checks import grants_about, would_decide
 from placet.facts.codec import JsonObject
 from placet.facts.errors import PlacetError
 from placet.facts.events import DecisionMade, GrantMade
@@ -28,7 +28,7 @@ from placet.facts.preview import written_otherwise
 MAX_NAMES = 12
 MAX_COUNTED = 200
 """So many waiting calls are counted; a form that would decide more says so."""
-STATUS_WORD = {
+STATUS_LABEL = {
     "pending": "Waiting",
     "approved": "Approved",
     "rejected": "Rejected",
@@ -36,18 +36,18 @@ STATUS_WORD = {
     "answered": "Answered in the tool's place",
     "closed": "Closed without a decision",
 }
-_APPROVAL_WORDS = {"approve": "Approve", "reject": "Reject…", "edit": "Edit…", "respond": "Answer…", "more": "More…"}
-_DOUBT_WORDS = {"respond": "It happened…", "reject": "Give up…", "more": "Run it again…"}
-_ASKING_WORDS = {"approve": "Agree", "reject": "Decline…", "respond": "Answer…"}
-_WORDS = {"approval": _APPROVAL_WORDS, "in_doubt": _DOUBT_WORDS, "elicitation": _ASKING_WORDS}
+_APPROVAL_LABELS = {"approve": "Approve", "reject": "Reject…", "edit": "Edit…", "respond": "Answer…", "more": "More…"}
+_DOUBT_LABELS = {"respond": "It happened…", "reject": "Give up…", "more": "Run it again…"}
+_ASKING_LABELS = {"approve": "Agree", "reject": "Decline…", "respond": "Answer…"}
+_LABELS = {"approval": _APPROVAL_LABELS, "in_doubt": _DOUBT_LABELS, "elicitation": _ASKING_LABELS}
 _KEYS = {"reject": "r", "edit": "e", "respond": "w", "more": "m"}
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class RequestCard:
     request: DeskRequest
     table: ArgumentTable
-    steps: list[Step]
+    steps: list[HistoryRow]
     steps_left_out: int
     tool: FunctionTool | None
     why_not: str | None
@@ -58,7 +58,7 @@ class Card:
     decided_by_me: bool
     can_undo: bool = False
     """Its approval can be taken back, by the reader, at this moment."""
-    standing: list[GrantMade] = field(default_factory=list)
+    grants: list[GrantMade] = field(default_factory=list)
     """What stands about this tool of this agent already."""
     asked_table: ArgumentTable | None = None
     """What the agent asked for, where an edit made something else of it."""
@@ -73,8 +73,8 @@ class Card:
         return self.tool.description if self.tool is not None else ""
 
     @property
-    def status_word(self) -> str:
-        return "Taken back" if self.asked_anew else STATUS_WORD[self.request.status]
+    def status_label(self) -> str:
+        return "Taken back" if self.asked_anew else STATUS_LABEL[self.request.status]
 
     @property
     def asked_anew(self) -> str:
@@ -85,8 +85,8 @@ class Card:
         return f"{before}#{int(number) + 1}"
 
     @property
-    def words(self) -> dict[str, str]:
-        return _WORDS[self.request.kind]
+    def labels(self) -> dict[str, str]:
+        return _LABELS[self.request.kind]
 
     @property
     def heading(self) -> str:
@@ -109,8 +109,10 @@ class Card:
         if self.request.kind != "in_doubt" or self.story is None:
             return None
         number = call_of(self.request.id)[1]
-        said = [each for each in self.story.decisions if each.verdict in ("approve", "edit") and each.request < number]
-        return said[0] if said else None
+        approvals = [
+            each for each in self.story.decisions if each.verdict in ("approve", "edit") and each.request < number
+        ]
+        return approvals[0] if approvals else None
 
     @property
     def began_at(self) -> float | None:
@@ -153,11 +155,11 @@ class Card:
     @property
     def panels(self) -> list[tuple[str, str, str]]:
         """What opens a form: the verb, its key, its word. «Run it again» has no key."""
-        allowed = [verb for verb in self.words if verb in _KEYS and (verb == "reject" or self.why_not is None)]
+        allowed = [verb for verb in self.labels if verb in _KEYS and (verb == "reject" or self.why_not is None)]
         if isinstance(self.request.arguments, str):
             allowed = [verb for verb in allowed if verb != "edit"]
         keys = _KEYS | {"more": ""} if self.request.kind == "in_doubt" else _KEYS
-        return [(verb, keys[verb], self.words[verb]) for verb in allowed]
+        return [(verb, keys[verb], self.labels[verb]) for verb in allowed]
 
     @property
     def decision_detail(self) -> str:
@@ -165,8 +167,8 @@ class Card:
         made = self.decision
         if made is None:
             return ""
-        said = made.message if made.verdict == "reject" else made.output
-        return shortened(f"the agent reads: {said}", 600) if said else ""
+        text = made.message if made.verdict == "reject" else made.output
+        return shortened(f"the agent reads: {text}", 600) if text else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,7 @@ async def _story_of(web: Web, run_id: str) -> RunStory | None:
         return None
 
 
-async def card_of(web: Web, actor: Actor, request: DeskRequest) -> Card:
+async def card_of(web: Web, actor: Actor, request: DeskRequest) -> RequestCard:
     story = await _story_of(web, request.run_id)
     call, number = call_of(request.id)
     found = story.find(call) if story is not None else None
@@ -207,7 +209,7 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> Card:
     schema = tool.params_json_schema if tool is not None else None
     no_yes = await why_not_decide(web, actor, request)
     runs_with = await arguments_of(web, request)
-    return Card(
+    return RequestCard(
         request=request,
         table=argument_table(runs_with, schema),
         asked_table=argument_table(request.arguments, schema) if request.status == "edited" else None,
@@ -223,7 +225,7 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> Card:
         decision=_decision(found, number, request),
         decided_by_me=request.decided_by == actor.name,
         can_undo=await can_take_back(web, actor, request),
-        standing=await standing_about(web, request) if request.status == "pending" else [],
+        grants=await grants_about(web, request) if request.status == "pending" else [],
     )
 
 
@@ -258,10 +260,10 @@ async def who_may(web: Web, actor: Actor, request: DeskRequest) -> str:
         )
     ]
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    told = f"{', '.join(names[:MAX_NAMES])}{more}." if names else "Nobody yet: an admin says who may."
+    text = f"{', '.join(names[:MAX_NAMES])}{more}." if names else "Nobody yet: an admin says who may."
     if is_demanded(await web.desk.four_eyes(), request.agent, request.tool):
-        told += " Whoever started the run may only say no."
-    return told
+        text += " Whoever started the run may only say no."
+    return text
 
 
 def _decision(call: CallStory | None, number: int, request: DeskRequest) -> DecisionMade | None:
@@ -270,13 +272,13 @@ def _decision(call: CallStory | None, number: int, request: DeskRequest) -> Deci
     return next((each for each in call.decisions if each.request == number), None)
 
 
-async def notice_of(web: Web, actor: Actor, done: DeskRequest, remarks: Sequence[str] = ()) -> Notice:
+async def notice_of(web: Web, actor: Actor, done: DeskRequest, warnings: Sequence[str] = ()) -> Notice:
     """What has just become of a request, and what should be known about it; it can be undone from there, if at all."""
     arguments = await arguments_of(web, done)
-    said = f"{STATUS_WORD[done.status]}: {done.tool}, {shortened(in_one_line(arguments), 70)}"
+    text = f"{STATUS_LABEL[done.status]}: {done.tool}, {shortened(in_one_line(arguments), 70)}"
     return Notice(
-        " ".join([f"{said}.", *remarks] if remarks else [said]),
-        "bad" if done.status == "closed" or remarks else "good",
+        " ".join([f"{text}.", *warnings] if warnings else [text]),
+        "bad" if done.status == "closed" or warnings else "good",
         link("/inbox", open=done.id),
         "Show",
         done.id if await can_take_back(web, actor, done) else "",

@@ -12,8 +12,8 @@ from starlette.responses import RedirectResponse, Response
 
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import in_a_cell, in_one_line
-from placet.desk.pages.asking import Form, filters_of_text, form_of
-from placet.desk.pages.cards import STATUS_WORD, Card, card_of, notice_of
+from placet.desk.pages.cards import STATUS_LABEL, RequestCard, card_of, notice_of
+from placet.desk.pages.form_data import Form, filters_of_text, form_of
 from placet.desk.pages.forms import Reading
 from placet.desk.pages.inbox import list_context, onto
 from placet.desk.pages.panels import (
@@ -28,11 +28,11 @@ from placet.desk.pages.panels import (
     values_of,
 )
 from placet.desk.pages.rendering import Notice, about, is_partial, link, render, show
-from placet.desk.pages.words import counted, json_text
+from placet.desk.pages.text_format import counted, json_text
 from placet.desk.web.context import Web, actor_of, web_of
-from placet.desk.web.deciding import Word, decide, request_or_404, take_back, why_not_decide
+from placet.desk.web.deciding import Decision, decide, request_or_404, take_back, why_not_decide
+from placet.desk.web.grant_checks import warnings_on_always
 from placet.desk.web.problems import Problem
-from placet.desk.web.standing import remarks_on_always
 from placet.facts.events import Verdict
 
 MAX_TOGETHER = 200
@@ -53,25 +53,25 @@ async def decide_one(request: Request) -> Response:
     web, actor, form = web_of(request), actor_of(request), await form_of(request)
     card = await card_of(web, actor, await request_or_404(web, form.text("open")))
     verb = form.text("panel") or form.text("decision")
-    word, panel = read_word(web, card, form, verb)
-    if word is None:
+    decision, panel = read_decision(web, card, form, verb)
+    if decision is None:
         status = 200 if form.get("change") else 422
         return await _card_again(request, card, form, status, panel=panel)
     following = await _following(request, form, card.request.id)
-    remarks = await remarks_on_always(web, card.request, word)
+    warnings = await warnings_on_always(web, card.request, decision)
     try:
-        done = await decide(web, actor, card.request.id, word)
+        done = await decide(web, actor, card.request.id, decision)
     except Problem as problem:
         return await _refused(request, card, form, problem)
-    return await _went_on(request, form, done, following, remarks)
+    return await _went_on(request, form, done, following, warnings)
 
 
-def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None, Any]:
+def read_decision(web: Web, card: RequestCard, form: Form, verb: str) -> tuple[Decision | None, Any]:
     """What the form says; None, with the form again, when it says nothing that could be sent."""
     verdict = _verdict(form.text("decision"))
     panel = _panel(card, form, verb)
     values = values_of(form)
-    said = Word(
+    decision = Decision(
         decision=verdict,
         message=values.message or None if verdict == "reject" else None,
         output=values.output if verdict == "respond" else msgspec.UNSET,
@@ -79,8 +79,8 @@ def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None,
         digest=form.text("digest"),  # a form without one was not made by this page
     )
     if panel is None:
-        return said, None
-    filled = _filled_in(said, card, form, panel)
+        return decision, None
+    filled = _filled_in(decision, card, form, panel)
     always, problems = always_of(values, original_arguments(card), web.clock.now())
     if filled is None or problems:
         panel.problems = panel.problems or problems
@@ -88,7 +88,7 @@ def read_word(web: Web, card: Card, form: Form, verb: str) -> tuple[Word | None,
     return msgspec.structs.replace(filled, always=always), panel
 
 
-def _panel(card: Card, form: Form, verb: str) -> Panel | None:
+def _panel(card: RequestCard, form: Form, verb: str) -> Panel | None:
     """The form of the card that was sent; None: it was a plain button."""
     if not form.get("panel"):
         return None
@@ -97,25 +97,25 @@ def _panel(card: Card, form: Form, verb: str) -> Panel | None:
     return panel_of(card, verb, form, as_json=form.get("as") == "json")
 
 
-def _filled_in(said: Word, card: Card, form: Form, panel: Panel) -> Word | None:
+def _filled_in(decision: Decision, card: RequestCard, form: Form, panel: Panel) -> Decision | None:
     """The word with what its fields hold; None, with what is wrong in the panel, when they cannot be sent."""
-    if said.decision == "edit":
+    if decision.decision == "edit":
         reading = read_edit(card, form)
         fill_edit(panel, card, reading)
         if not _is_sound(reading, form, panel, as_json=panel.as_json):
             return None
         if json_text(reading.arguments) == json_text(original_arguments(card)):
-            return msgspec.structs.replace(said, decision="approve")  # nobody changed anything: a plain yes
-        return msgspec.structs.replace(said, arguments=reading.arguments)
-    if said.decision == "respond" and card.answer_schema is not None:
+            return msgspec.structs.replace(decision, decision="approve")  # nobody changed anything: a plain yes
+        return msgspec.structs.replace(decision, arguments=reading.arguments)
+    if decision.decision == "respond" and card.answer_schema is not None:
         reading = read_answer(card, form)
         fill_answer(panel, card, reading)
         sound = _is_sound(reading, form, panel, as_json=False)
-        return msgspec.structs.replace(said, output=reading.arguments) if sound else None
-    if said.decision == "respond" and not said.output:
+        return msgspec.structs.replace(decision, output=reading.arguments) if sound else None
+    if decision.decision == "respond" and not decision.output:
         panel.problems = ["Write what the agent is to read."]
         return None
-    return said
+    return decision
 
 
 def _is_sound(reading: Reading, form: Form, panel: Panel, *, as_json: bool) -> bool:
@@ -143,7 +143,7 @@ def _summary(problems: dict[str, str], as_json: bool) -> list[str]:
     )
 
 
-async def _card_again(request: Request, card: Card, form: Form, status: int, **more: Any) -> Response:
+async def _card_again(request: Request, card: RequestCard, form: Form, status: int, **more: Any) -> Response:
     filters, cursor = filters_of_text(form.text("back")), form.text("cursor") or None
     if is_partial(request):
         context = {"card": card, "filters": filters, "cursor": cursor, "problem": None, **more}
@@ -152,8 +152,8 @@ async def _card_again(request: Request, card: Card, form: Form, status: int, **m
     return show(request, "inbox.html", context | {"card": card} | more, status)
 
 
-async def _refused(request: Request, card: Card, form: Form, problem: Problem) -> Response:
-    """Somebody else was quicker, or it may not be: say who and why, and leave what was typed where it is."""
+async def _refused(request: Request, card: RequestCard, form: Form, problem: Problem) -> Response:
+    """Another person was quicker, or it may not be: say who and why, and leave what was typed where it is."""
     web, actor = web_of(request), actor_of(request)
     now_card = await card_of(web, actor, await request_or_404(web, card.request.id))
     refusal = Refusal(_refusal_title(problem, now_card), _refusal_text(problem, now_card))
@@ -166,15 +166,15 @@ async def _refused(request: Request, card: Card, form: Form, problem: Problem) -
     return show(request, "inbox.html", context | {"card": now_card, "problem": refusal}, problem.status)
 
 
-def _refusal_title(problem: Problem, card: Card) -> str:
+def _refusal_title(problem: Problem, card: RequestCard) -> str:
     if problem.winner is not None:
         return f"{problem.winner.by or 'Somebody'} was quicker."
     return "Not decided." if card.request.status == "pending" else "Too late."
 
 
-def _refusal_text(problem: Problem, card: Card) -> str:
+def _refusal_text(problem: Problem, card: RequestCard) -> str:
     if problem.winner is not None:
-        return f"Your decision was not applied. What stands: {card.status_word.lower()}."
+        return f"Your decision was not applied. What stands: {card.status_label.lower()}."
     return problem.detail
 
 
@@ -189,13 +189,13 @@ async def _following(request: Request, form: Form, request_id: str) -> str:
     return others[0] if others else ""
 
 
-async def _went_on(request: Request, form: Form, done: DeskRequest, following: str, remarks: list[str]) -> Response:
+async def _went_on(request: Request, form: Form, done: DeskRequest, following: str, warnings: list[str]) -> Response:
     web, actor = web_of(request), actor_of(request)
     filters, cursor = filters_of_text(form.text("back")), form.text("cursor") or None
     address = link("/inbox", filters.query, cursor=cursor, open=following)
     if not is_partial(request):
         return RedirectResponse(link("/inbox", filters.query, cursor=cursor, open=following, done=done.id), 303)
-    notice = await notice_of(web, actor, done, remarks)
+    notice = await notice_of(web, actor, done, warnings)
     context = await list_context(request, filters, cursor, following) | {"notice": notice}
     if following:
         context["card"] = await card_of(web, actor, await request_or_404(web, following))
@@ -311,7 +311,7 @@ async def review_together(request: Request) -> Response:
 
 async def _why_left_out(web: Web, actor: Any, row: DeskRequest, digest: str) -> str | None:
     if row.status != "pending":
-        return f"{STATUS_WORD[row.status].lower()} by {row.decided_by or 'somebody'} meanwhile"
+        return f"{STATUS_LABEL[row.status].lower()} by {row.decided_by or 'somebody'} meanwhile"
     if row.digest != digest:
         return "it changed since it was on your screen"
     if row.kind == "in_doubt":
@@ -362,27 +362,27 @@ async def decide_together(request: Request) -> Response:
     outcomes = Outcomes()
     for request_id, digest in picks_of(form):
         row = await request_or_404(web, request_id)
-        word = Word(
+        decision = Decision(
             decision=verdict,
             message=form.text("message") or None if verdict == "reject" else None,
             reason=form.text("reason") or None,
             digest=digest,
         )
-        outcomes.rows.append(await _outcome(web, actor, row, word))
+        outcomes.rows.append(await _outcome(web, actor, row, decision))
     return await _card_place(request, form, "_outcomes.html", outcomes=outcomes)
 
 
-async def _outcome(web: Web, actor: Any, row: DeskRequest, word: Word) -> Outcome:
+async def _outcome(web: Web, actor: Any, row: DeskRequest, decision: Decision) -> Outcome:
     summary = in_one_line(row.arguments, 90)
     try:
-        done = await decide(web, actor, row.id, word)
+        done = await decide(web, actor, row.id, decision)
     except Problem as problem:
         now_row = await request_or_404(web, row.id)
         text = problem.detail
         if problem.winner is not None:
-            text = f"{problem.winner.by or 'Somebody'} was quicker: {STATUS_WORD[now_row.status].lower()}."
+            text = f"{problem.winner.by or 'Somebody'} was quicker: {STATUS_LABEL[now_row.status].lower()}."
         return Outcome(row.tool, summary, False, text)
-    return Outcome(row.tool, summary, True, f"{STATUS_WORD[done.status]}.")
+    return Outcome(row.tool, summary, True, f"{STATUS_LABEL[done.status]}.")
 
 
 async def _card_place(request: Request, form: Form, template: str, **more: Any) -> Response:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from placet.desk.pages.schemas import Kind, Schema, Shape, shape_of
-from placet.desk.pages.words import hides_something, json_text
+from placet.desk.pages.text_format import hides_something, json_text
 from placet.facts.codec import Json, JsonObject, NotPlain, parse_arguments, plain
 
 MAX_DEPTH = 5
@@ -362,8 +362,8 @@ def problems_by_place(text: str, fields: Sequence[Field]) -> tuple[dict[str, str
         if not colon or place is None:
             general.append(line)
         else:
-            told = f"{message[:1].upper()}{message[1:]}"
-            beside[place] = f"{beside[place]}; {message}" if place in beside else told
+            sentence = f"{message[:1].upper()}{message[1:]}"
+            beside[place] = f"{beside[place]}; {message}" if place in beside else sentence
     return beside, general
 
 

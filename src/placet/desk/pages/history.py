@@ -148,7 +148,7 @@ def who(by: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HistoryRow:
     """One thing that happened before a question, as its card shows it."""
 
     sort: Literal["asked", "said", "call"]
@@ -162,9 +162,9 @@ class Step:
 MAX_STEPS = 24
 
 
-def lead_up(root: RunStory, call: str) -> tuple[list[Step], int]:
+def lead_up(root: RunStory, call: str) -> tuple[list[HistoryRow], int]:
     """What was asked, said and done before this call, oldest first; and how many earlier steps were left out."""
-    steps: list[Step] = []
+    steps: list[HistoryRow] = []
     run: RunStory | None = root
     parts = call.split("/")
     for depth in range(len(parts)):
@@ -178,14 +178,14 @@ def lead_up(root: RunStory, call: str) -> tuple[list[Step], int]:
     return ([steps[0], *steps[1 + left_out :]] if left_out else steps), left_out
 
 
-def _steps_of(run: RunStory, until: str, depth: int) -> Iterator[Step]:
-    yield Step("asked", run.by or ("" if depth == 0 else "the agent above"), run.input, depth)
+def _steps_of(run: RunStory, until: str, depth: int) -> Iterator[HistoryRow]:
+    yield HistoryRow("asked", run.by or ("" if depth == 0 else "the agent above"), run.input, depth)
     for turn in run.turns:
         if turn.text:
-            yield Step("said", run.agent, turn.text, depth)
+            yield HistoryRow("said", run.agent, turn.text, depth)
         for call in turn.calls.values():
             if call.id != until:
                 state = call.outcome or ("waits too" if call.waits else "not finished")
-                yield Step("call", call.name, output_text(call.output), depth, state, call.runs_with)
+                yield HistoryRow("call", call.name, output_text(call.output), depth, state, call.runs_with)
         if until in turn.calls:
             return

@@ -11,18 +11,18 @@ from starlette.responses import RedirectResponse, Response
 from placet.core.index import RequestKind, RequestStatus
 from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
+from placet.desk.pages.argument_parts import arguments_of
 from placet.desk.pages.arguments import in_one_line, in_parts
-from placet.desk.pages.asking import STATUSES, Filters, filters_of
-from placet.desk.pages.cards import MAX_COUNTED, STATUS_WORD, Card, card_of, notice_of
+from placet.desk.pages.cards import MAX_COUNTED, STATUS_LABEL, RequestCard, card_of, notice_of
+from placet.desk.pages.form_data import STATUSES, Filters, filters_of
 from placet.desk.pages.panels import Panel, panel_of
 from placet.desk.pages.rendering import about, is_partial, link, show
-from placet.desk.pages.unfolding import arguments_of
 from placet.desk.web.context import Web, actor_of, web_of
 from placet.desk.web.deciding import request_or_404
 from placet.facts.codec import JsonObject
 
 PAGE = 50
-STATUS_OPTIONS = [*((name, STATUS_WORD[name].lower()) for name in STATUSES), ("all", "all")]
+STATUS_OPTIONS = [*((name, STATUS_LABEL[name].lower()) for name in STATUSES), ("all", "all")]
 NEW = 3.0
 """Seconds for which a row is marked as new."""
 
@@ -43,7 +43,7 @@ class ListRow:
     expires_at: float | None
     decided_by: str | None
     grant: str | None
-    """The standing decision that decided: nobody looked at this call."""
+    """The standing decision that decided: no person looked at this call."""
     asked_for: str
     """What the agent asked for, where an edit made something else of it."""
     can_pick: bool
@@ -144,7 +144,7 @@ async def card_context(web: Web, actor: Actor, request_id: str, verb: str, as_js
     return {"card": card, "panel": _allowed_panel(card, verb, as_json)}
 
 
-def _allowed_panel(card: Card, verb: str, as_json: bool) -> Panel | None:
+def _allowed_panel(card: RequestCard, verb: str, as_json: bool) -> Panel | None:
     if card.request.status != "pending" or verb not in [each for each, _, _ in card.panels]:
         return None
     return panel_of(card, verb, as_json=as_json)

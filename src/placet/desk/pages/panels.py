@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from placet.core.json_schema import problems as schema_problems
 from placet.desk.pages.arguments import count_values
-from placet.desk.pages.asking import Form
-from placet.desk.pages.cards import MAX_COUNTED, Card
+from placet.desk.pages.cards import MAX_COUNTED, RequestCard
+from placet.desk.pages.form_data import Form
 from placet.desk.pages.forms import Field, FormBuilder, FormReader, Reading, problems_by_place
-from placet.desk.pages.words import counted, json_text, shortened, size
-from placet.desk.web.deciding import Always, moment
+from placet.desk.pages.text_format import counted, json_text, shortened, size
+from placet.desk.web.deciding import Always, as_datetime
 from placet.facts.codec import JsonObject, parse_arguments
 
 HOUR = 3600.0
@@ -77,7 +77,7 @@ class Panel:
     untils: tuple[tuple[str, str], ...] = UNTILS
 
 
-def panel_of(card: Card, verb: str, form: Form | None = None, *, as_json: bool = False) -> Panel:
+def panel_of(card: RequestCard, verb: str, form: Form | None = None, *, as_json: bool = False) -> Panel:
     title, submit = _TITLES_OF[card.request.kind][verb]
     panel = Panel(verb, title, submit, values_of(form), scope_sentences(card, verb), _pinnable(card))
     if verb == "edit":
@@ -89,7 +89,7 @@ def panel_of(card: Card, verb: str, form: Form | None = None, *, as_json: bool =
     return panel
 
 
-def original_arguments(card: Card) -> JsonObject:
+def original_arguments(card: RequestCard) -> JsonObject:
     return card.request.arguments if isinstance(card.request.arguments, dict) else {}
 
 
@@ -100,11 +100,11 @@ def values_of(form: Form | None) -> Values:
     return Values(**texts, same=form.getlist("same"))
 
 
-def scope_sentences(card: Card, verb: str) -> list[tuple[str, str]]:
+def scope_sentences(card: RequestCard, verb: str) -> list[tuple[str, str]]:
     """The scope of «always», spelled out."""
     tool, agent = card.request.tool, card.request.agent
     done = "rejected" if verb == "reject" else "approved"
-    here, elsewhere = card.also_decides
+    here, in_other_runs = card.also_decides
     always = f"{tool} by {agent} is {done} without asking."
     return [
         ("", f"Only this call. Every other call of {tool} is asked about."),
@@ -114,22 +114,24 @@ def scope_sentences(card: Card, verb: str) -> list[tuple[str, str]]:
         ),
         (
             "agent",
-            f"In this run and in all later runs, every call of {always}{_also(here, elsewhere, done)}",
+            f"In this run and in all later runs, every call of {always}{_also(here, in_other_runs, done)}",
         ),
     ]
 
 
-def _also(here: int, elsewhere: int, done: str) -> str:
+def _also(here: int, in_other_runs: int, done: str) -> str:
     """What waits already and would be decided too, unseen."""
-    if not here + elsewhere:
+    if not here + in_other_runs:
         return ""
-    many = f"{MAX_COUNTED} or more calls" if elsewhere >= MAX_COUNTED else counted(here + elsewhere, "other call")
-    where = f" ({elsewhere} in other runs)" if 0 < elsewhere < MAX_COUNTED else ""
-    waits = "waits" if here + elsewhere == 1 else "wait"
+    many = (
+        f"{MAX_COUNTED} or more calls" if in_other_runs >= MAX_COUNTED else counted(here + in_other_runs, "other call")
+    )
+    where = f" ({in_other_runs} in other runs)" if 0 < in_other_runs < MAX_COUNTED else ""
+    waits = "waits" if here + in_other_runs == 1 else "wait"
     return f" {many} that {waits} now{where} would be {done} with it, unless you narrow it."
 
 
-def _pinnable(card: Card) -> list[tuple[str, str]]:
+def _pinnable(card: RequestCard) -> list[tuple[str, str]]:
     given = original_arguments(card)
     texts = [(name, shortened(json_text(each, indent=None), 60)) for name, each in given.items()]
     return texts[:MAX_PINNABLE]
@@ -150,7 +152,7 @@ def always_of(panel_values: Values, arguments: JsonObject, now: float) -> tuple[
         Always(
             scope="agent" if panel_values.always == "agent" else "run",
             arguments=pinned or None,
-            until=moment(now + float(hours) * HOUR) if hours else None,
+            until=as_datetime(now + float(hours) * HOUR) if hours else None,
             uses=int(uses) if uses else None,
         ),
         [],
@@ -160,7 +162,7 @@ def always_of(panel_values: Values, arguments: JsonObject, now: float) -> tuple[
 # -- edits ------------------------------------------------------------------------------------------------------------
 
 
-def fill_edit(panel: Panel, card: Card, reading: Reading) -> None:
+def fill_edit(panel: Panel, card: RequestCard, reading: Reading) -> None:
     """Put arguments, and what is wrong with them, into the fields."""
     schema = card.tool.params_json_schema if card.tool is not None else NO_SCHEMA
     if not panel.as_json and count_values(reading.arguments, MAX_FORM_FIELDS + 1) > MAX_FORM_FIELDS:
@@ -171,24 +173,24 @@ def fill_edit(panel: Panel, card: Card, reading: Reading) -> None:
     if panel.as_json:
         panel.json = reading.raw.get("", json_text(reading.arguments))
         panel.json_problem = reading.problems.get("", "")
-        if len(panel.json) > MAX_EDITED and "" not in reading.raw:  # what somebody wrote here is theirs to go on with
+        if len(panel.json) > MAX_EDITED and "" not in reading.raw:  # a person continues what they wrote
             panel.too_large, panel.json = size(len(panel.json)), ""
         return
     leaves = [each for top in panel.fields for each in top.family() if not each.fields and each.kind != "array"]
-    wrong = [each for each in leaves if each.problem]
-    panel.focus = (wrong or leaves)[0].place if leaves else None
+    with_problems = [each for each in leaves if each.problem]
+    panel.focus = (with_problems or leaves)[0].place if leaves else None
 
 
-def fill_answer(panel: Panel, card: Card, reading: Reading) -> None:
+def fill_answer(panel: Panel, card: RequestCard, reading: Reading) -> None:
     """Put an answer to what a running call asks, and what is wrong with it, into the fields."""
     schema = card.answer_schema or NO_SCHEMA
     panel.fields = FormBuilder(schema, reading.raw, reading.problems).fields(reading.arguments)
     leaves = [each for top in panel.fields for each in top.family() if not each.fields and each.kind != "array"]
-    wrong = [each for each in leaves if each.problem]
-    panel.focus = (wrong or leaves)[0].place if leaves else None
+    with_problems = [each for each in leaves if each.problem]
+    panel.focus = (with_problems or leaves)[0].place if leaves else None
 
 
-def read_answer(card: Card, form: Form) -> Reading:
+def read_answer(card: RequestCard, form: Form) -> Reading:
     """What the form answers, and what is wrong with it by the schema of the question."""
     schema = card.answer_schema or NO_SCHEMA
     reading = FormReader(schema, form, form.get("change") or "").read({})
@@ -200,7 +202,7 @@ def read_answer(card: Card, form: Form) -> Reading:
     return reading
 
 
-def read_edit(card: Card, form: Form) -> Reading:
+def read_edit(card: RequestCard, form: Form) -> Reading:
     """The arguments that the form holds, and what is wrong with them by their schema and the tool's own check."""
     if form.get("as") == "json" or card.tool is None:
         reading = _read_json(form, original_arguments(card))
@@ -222,7 +224,7 @@ def _read_json(form: Form, original: JsonObject) -> Reading:
     return Reading(found, {}, {"": text})
 
 
-def _problems_of_tool(card: Card, reading: Reading) -> dict[str, str]:
+def _problems_of_tool(card: RequestCard, reading: Reading) -> dict[str, str]:
     assert card.tool is not None
     problem = card.tool.problem_with(reading.arguments)
     if problem is None:

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from placet.desk.access.accounts import checked_role
-from placet.desk.access.people import EVERYTHING, ROLES, Actor, Scope, User, patterns_of
-from placet.desk.pages.asking import Form, form_of
+from placet.desk.access.people import EVERYTHING, ROLES, Actor, DecisionScope, User, patterns_of
+from placet.desk.pages.form_data import Form, form_of
 from placet.desk.pages.rendering import Notice, show
 from placet.desk.web.context import Web, actor_of, require, web_of
 from placet.desk.web.problems import Problem
@@ -21,22 +21,22 @@ NOTHING = "nothing"
 LIFETIMES = (("", "never"), ("1", "in a day"), ("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"))
 
 
-def scopes_of(text: str) -> tuple[Scope, ...]:
+def scopes_of(text: str) -> tuple[DecisionScope, ...]:
     """«agent tool», one a line, with `*` for any; nothing written is everything."""
     found = []
     if text.strip() == NOTHING:
         return ()
     for line in filter(None, (each.strip() for each in text.splitlines())):
         agent, _, tool = line.partition(" ")
-        found.append(Scope(agent=agent, tool=tool.strip() or "*"))
+        found.append(DecisionScope(agent=agent, tool=tool.strip() or "*"))
     return tuple(found) or EVERYTHING
 
 
-def scope_text(scopes: tuple[Scope, ...]) -> str:
+def scope_text(scopes: tuple[DecisionScope, ...]) -> str:
     return "\n".join(f"{scope.agent} {scope.tool}" for scope in scopes) or NOTHING
 
 
-def scope_words(user: User) -> str:
+def scope_label(user: User) -> str:
     if user.role == "viewer":
         return "looks, does not decide"
     if user.decides == EVERYTHING:
@@ -54,12 +54,14 @@ async def _people(request: Request, actor: Actor, status: int = 200, **more: Any
     context = {
         "page": "people",
         "invitations": await web.accounts.invitations(),
-        "users": [(user, scope_words(user), scope_text(user.decides)) for user in users],
+        "users": [(user, scope_label(user), scope_text(user.decides)) for user in users],
         "roles": ROLES,
         "invitation_link": "",
         "invited": "",
         "problem": "",
-        "four_eyes": scope_text(tuple(Scope(agent=path, tool=tool) for path, tool in await web.desk.four_eyes())),
+        "four_eyes": scope_text(
+            tuple(DecisionScope(agent=path, tool=tool) for path, tool in await web.desk.four_eyes())
+        ),
         "nothing": NOTHING,
         "me": actor.name,
         **more,

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from placet.desk.pages import words
+from placet.desk.pages import text_format
 from placet.desk.web.context import actor_or_none, csrf_of, web_of
 from placet.desk.web.feed import kind_name
 from placet.facts import events
@@ -31,7 +31,7 @@ class Notice:
     text: str
     look: str = "good"
     link: str = ""
-    link_word: str = ""
+    link_text: str = ""
     undo: str = ""
     """The request whose approval can be taken back from here."""
 
@@ -46,28 +46,28 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "age": words.age,
-        "clock": words.clock,
-        "cut": words.shortened,
-        "iso": words.iso,
-        "json_line": lambda value: words.json_text(value, indent=None),
-        "moment": words.moment,
+        "age": text_format.age,
+        "clock": text_format.clock,
+        "cut": text_format.shortened,
+        "iso": text_format.iso,
+        "json_line": lambda value: text_format.json_text(value, indent=None),
+        "date_and_time": text_format.date_and_time,
         "outer": lambda place: place.rpartition("…")[0].removesuffix("."),
         "rows": lambda text: min(14, max(2, text.count("\n") + 1 + len(text) // 90)),
         "short_id": short_id,
-        "size": words.size,
-        "span": words.span,
-        "steps": words.agent_steps,
-        "visible": words.visible,
-        "visible_line": lambda text: words.visible(str(text), one_line=True),
-        "visible_text": words.visible_text,
+        "size": text_format.size,
+        "span": text_format.span,
+        "steps": text_format.agent_steps,
+        "visible": text_format.visible,
+        "visible_line": lambda text: text_format.visible(str(text), one_line=True),
+        "visible_text": text_format.visible_text,
     }
     made.globals |= {"static": static_url, "link": link}
     return made
 
 
 def short_id(run_id: str) -> str:
-    """The end of an id tells two of them apart: its beginning is the time."""
+    """The end of an id distinguishes two of them: its beginning is the time."""
     prefix, _, rest = run_id.partition("_")
     return f"{prefix}_…{rest[-8:]}" if len(rest) > 10 else run_id
 

@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from placet.desk.pages import audit, decisions, inbox, people, runs, signing, unfolding
+from placet.desk.pages import argument_parts, audit, decisions, inbox, login, people, runs
 from placet.desk.pages.rendering import STATIC, Notice, is_partial, render, show
 from placet.desk.web.problems import Problem
 
@@ -45,10 +45,10 @@ def page_routes() -> list[BaseRoute]:
         get("/inbox/card", inbox.inbox_card),
         get("/inbox/panel", inbox.inbox_panel),
         get("/inbox/status", inbox.inbox_status),
-        get("/inbox/arguments", unfolding.whole_arguments),
-        get("/inbox/arguments.json", unfolding.arguments_json),
-        get("/inbox/part", unfolding.value_part),
-        get("/inbox/lines", unfolding.more_lines),
+        get("/inbox/arguments", argument_parts.whole_arguments),
+        get("/inbox/arguments.json", argument_parts.arguments_json),
+        get("/inbox/part", argument_parts.value_part),
+        get("/inbox/lines", argument_parts.more_lines),
         post("/inbox/decide", decisions.decide_one),
         post("/inbox/revoke", decisions.revoke),
         post("/inbox/together", decisions.review_together),
@@ -61,11 +61,11 @@ def page_routes() -> list[BaseRoute]:
         post("/runs/{run_id}/cancel", runs.cancel_run),
         post("/runs/{run_id}/resume", runs.resume_run),
         get("/audit", audit.audit),
-        get("/login", signing.login_page),
-        post("/login", signing.login),
-        post("/logout", signing.logout),
-        get("/invitation", signing.invitation_page),
-        post("/invitation", signing.follow_invitation),
+        get("/login", login.login_page),
+        post("/login", login.login),
+        post("/logout", login.logout),
+        get("/invitation", login.invitation_page),
+        post("/invitation", login.follow_invitation),
         get("/people", people.people),
         post("/people", people.change_people),
         get("/account", people.account),

@@ -13,11 +13,11 @@ from placet.core.index import RunStatus
 from placet.core.log import Log, read_lines
 from placet.core.story import bare, story_of
 from placet.desk.desk import DeskRun
-from placet.desk.pages.asking import form_of
+from placet.desk.pages.form_data import form_of
 from placet.desk.pages.history import notes_of, output_text
-from placet.desk.pages.picture import draw
 from placet.desk.pages.rendering import link, show
-from placet.desk.pages.words import shortened
+from placet.desk.pages.text_format import shortened
+from placet.desk.pages.timeline import draw
 from placet.desk.web.context import Web, actor_of, require, web_of
 from placet.desk.web.deciding import refuse_to_end
 from placet.desk.web.feed import kind_of
@@ -161,8 +161,8 @@ def fact_lines(records: list[Record], start: int = 0) -> list[FactLine]:
 def _fact_line(number: int, index: int, at: float, fact: AnyFact) -> FactLine:
     path, plain = bare(fact)
     given = msgspec.structs.asdict(plain)
-    told = {name: value for name, value in given.items() if value is not None and value not in ("", [], {})}
-    text = encode(told).decode() if told else ""
+    filled = {name: value for name, value in given.items() if value is not None and value not in ("", [], {})}
+    text = encode(filled).decode() if filled else ""
     cut = len(text) if len(text) > MAX_FACT else 0
     kind = kind_of(plain).replace("_", " ")
     return FactLine(number, at, kind, path, shortened(text, MAX_FACT), cut, index == 0)

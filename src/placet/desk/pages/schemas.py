@@ -1,4 +1,4 @@
-"""Reading the JSON schemas of tools: references followed, «or nothing» told apart, one simple kind for each form."""
+"""Reading the JSON schemas of tools: references followed, «or nothing» distinguished, one simple kind for each form."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from placet.desk.access.accounts import Accounts
 from placet.desk.access.people import Actor, Role
 from placet.desk.desk import Desk
 from placet.desk.web.feed import Feed
-from placet.desk.web.limits import Limits
+from placet.desk.web.limits import RateLimits
 from placet.desk.web.metrics import Meter
 from placet.desk.web.problems import Problem
 from placet.desk.web.settings import WebSettings
@@ -30,12 +30,12 @@ class Web:
     accounts: Accounts
     settings: WebSettings
     feed: Feed
-    limits: Limits
+    limits: RateLimits
     meter: Meter
     clock: Clock = SYSTEM_CLOCK
     error_page: ErrorPage | None = None
     open_csrf: str = field(default="")
-    """What forms carry at a desk that asks nobody who they are."""
+    """What forms carry at a desk that has no log-in."""
 
 
 def web_of(connection: HTTPConnection) -> Web:

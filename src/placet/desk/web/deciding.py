@@ -36,8 +36,8 @@ class Always(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     uses: int | None = None
 
 
-class Word(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody says about a request."""
+class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person decides about a request."""
 
     decision: Verdict
     message: str | None = None
@@ -67,17 +67,21 @@ async def _found_or_404(web: Web, request_id: str) -> FoundRequest:
 _BELONGS_TO: dict[str, Verdict] = {"message": "reject", "arguments": "edit", "output": "respond"}
 
 
-def _refuse_what_does_not_belong(word: Word) -> None:
+def _refuse_what_does_not_belong(decision: Decision) -> None:
     """A slip must not approve something: what belongs to another decision is refused, not ignored."""
-    strange = [name for name, verdict in _BELONGS_TO.items() if _is_given(word, name) and word.decision != verdict]
+    strange = [
+        name for name, verdict in _BELONGS_TO.items() if _is_given(decision, name) and decision.decision != verdict
+    ]
     if strange:
         found = [FieldProblem(field=name, message=f"belongs to {_BELONGS_TO[name]}") for name in strange]
         listed = ", ".join(f"{name} (of {_BELONGS_TO[name]})" for name in strange)
-        raise Problem(422, "user_error", f"{word.decision} does not take {listed}: nothing was decided.", errors=found)
+        raise Problem(
+            422, "user_error", f"{decision.decision} does not take {listed}: nothing was decided.", errors=found
+        )
 
 
-def _is_given(word: Word, name: str) -> bool:
-    value = getattr(word, name)
+def _is_given(decision: Decision, name: str) -> bool:
+    value = getattr(decision, name)
     return value is not msgspec.UNSET if name == "output" else value is not None
 
 
@@ -88,9 +92,9 @@ async def why_not_decide(web: Web, actor: Actor, request: DeskRequest, verdict: 
     return why_not(actor, verdict, agent=request.agent, tool=request.tool, started_by=started_by, four_eyes=four_eyes)
 
 
-async def decide(web: Web, actor: Actor, request_id: str, word: Word) -> DeskRequest:
-    """Say the word as this actor. Problem 404, 403, 409 (naming who won) or 422 when it cannot be."""
-    _refuse_what_does_not_belong(word)
+async def decide(web: Web, actor: Actor, request_id: str, decision: Decision) -> DeskRequest:
+    """Decide as this actor. Problem 404, 403, 409 (naming who won) or 422 when it cannot be."""
+    _refuse_what_does_not_belong(decision)
     asked = await _found_or_404(web, request_id)
     request = asked.request
     four_eyes = await web.desk.four_eyes()
@@ -98,7 +102,7 @@ async def decide(web: Web, actor: Actor, request_id: str, word: Word) -> DeskReq
     try:
         refuse_if_not_allowed(
             actor,
-            word.decision,
+            decision.decision,
             agent=request.agent,
             tool=request.tool,
             started_by=started_by,
@@ -106,27 +110,27 @@ async def decide(web: Web, actor: Actor, request_id: str, word: Word) -> DeskReq
         )
         found = await web.desk.decide(
             asked,
-            word.decision,
+            decision.decision,
             by=actor.name,
-            reason=word.reason,
-            message=word.message,
-            arguments=word.arguments,
-            output=word.output,
-            always=_grant(word.always),
-            digest=word.digest,
+            reason=decision.reason,
+            message=decision.message,
+            arguments=decision.arguments,
+            output=decision.output,
+            always=_grant(decision.always),
+            digest=decision.digest,
         )
     except PlacetError as error:
-        web.meter.count_decision(word.decision, "refused")
-        _note("decision_refused", actor, request, word, error.code)
-        raise await _explained(web, request, word, error) from error
-    web.meter.count_decision(word.decision, "taken")
-    _note("decision_taken", actor, request, word)
+        web.meter.count_decision(decision.decision, "refused")
+        _note("decision_refused", actor, request, decision, error.code)
+        raise await _explained(web, request, decision, error) from error
+    web.meter.count_decision(decision.decision, "taken")
+    _note("decision_taken", actor, request, decision)
     return found
 
 
-def _note(action: str, actor: Actor, request: DeskRequest, word: Word, code: str | None = None) -> None:
-    told = {"request_id": request.id, "by": actor.name, "via": actor.via, "verdict": word.decision}
-    logger.info("decision", extra={"action": action, **told, **({} if code is None else {"code": code})})
+def _note(action: str, actor: Actor, request: DeskRequest, decision: Decision, code: str | None = None) -> None:
+    fields = {"request_id": request.id, "by": actor.name, "via": actor.via, "verdict": decision.decision}
+    logger.info("decision", extra={"action": action, **fields, **({} if code is None else {"code": code})})
 
 
 def _grant(always: bool | Always) -> bool | Grant:
@@ -136,7 +140,7 @@ def _grant(always: bool | Always) -> bool | Grant:
 
 
 async def _starter(web: Web, request: DeskRequest) -> str | None:
-    """Who started the run, as its log says: a list's word is not enough where somebody's right depends on it."""
+    """Who started the run, as its log says: a list is not enough where somebody's right depends on it."""
     try:
         found = await load_recent(web.desk.store, request.run_id)
     except RunFinished:  # it was erased: nobody decides anything there any more
@@ -144,10 +148,10 @@ async def _starter(web: Web, request: DeskRequest) -> str | None:
     return found[2].started_by if found is not None else None
 
 
-async def _explained(web: Web, request: DeskRequest, word: Word, error: PlacetError) -> Problem:
+async def _explained(web: Web, request: DeskRequest, decision: Decision, error: PlacetError) -> Problem:
     problem = as_problem(error)
-    if problem.status == 422 and word.arguments is not None:
-        found = await web.desk.problems_with(request.agent, request.tool, word.arguments)
+    if problem.status == 422 and decision.arguments is not None:
+        found = await web.desk.problems_with(request.agent, request.tool, decision.arguments)
         problem.errors = [FieldProblem(field=place, message=text) for place, text in found]
     if isinstance(error, StaleApproval | RunFinished | NotPending):
         problem.winner = winner_of(await request_or_404(web, request.id))
@@ -173,12 +177,13 @@ async def can_take_back(web: Web, actor: Actor, request: DeskRequest) -> bool:
     try:
         found = await load_recent(web.desk.store, request.run_id)
         return found is not None and bool(facts_to_revoke(found[2], call, number, actor.name, web.clock.now(), None))
-    except PlacetError:  # it has begun, is over, was asked about anew, or its log cannot be read here
+    except PlacetError:  # it has begun, is over, was asked about again, or its log cannot be read here
         return False
 
 
 async def take_back(web: Web, actor: Actor, request_id: str, reason: str | None = None) -> DeskRequest:
-    """Take an approval back as this actor; the new question. Whoever may say no to a call may take a yes to it back."""
+    """Take an approval back as this actor; the new question. A person who may reject a call may take its approval
+    back."""
     request = await request_or_404(web, request_id)
     refused = await why_not_decide(web, actor, request, "reject")
     if refused is not None:
@@ -187,16 +192,16 @@ async def take_back(web: Web, actor: Actor, request_id: str, reason: str | None 
         asked = await web.desk.revoke(request.id, by=actor.name, reason=reason)
     except PlacetError as error:
         raise as_problem(error) from error
-    told = {"request_id": request.id, "by": actor.name, "via": actor.via}
-    logger.info("approval taken back", extra={"action": "approval_taken_back", **told})
+    fields = {"request_id": request.id, "by": actor.name, "via": actor.via}
+    logger.info("approval taken back", extra={"action": "approval_taken_back", **fields})
     return asked
 
 
 def refuse_to_end(actor: Actor, run: DeskRun) -> None:
     """Problem 403 where somebody may not end this run: its open calls would end without a word of those who may."""
     if not may_end(actor, run.agent, run.started_by):
-        words = f"{actor.name} may not end this run: it is not theirs, and they may decide no call of {run.agent}."
-        raise Problem(403, "access_denied", words)
+        message = f"{actor.name} may not end this run: it is not theirs, and they may decide no call of {run.agent}."
+        raise Problem(403, "access_denied", message)
 
 
 def call_of(request_id: str) -> tuple[str, int]:
@@ -222,9 +227,9 @@ async def decision_about(web: Web, request: DeskRequest) -> DecisionMade | None:
     return latest or ledger.past_decision(call, number)
 
 
-def moment(seconds: float) -> datetime:
+def as_datetime(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def iso(seconds: float) -> str:
-    return moment(seconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return as_datetime(seconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")

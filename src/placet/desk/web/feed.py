@@ -194,12 +194,12 @@ class Feed:
         if not entries:
             await self._store.wait_for_news(seen, NEWS_SECONDS)
             return seen
-        self._tell(entries)
+        self._publish(entries)
         if len(entries) < self._at_once:  # nobody waits for what is there already
             await asyncio.sleep(min(LONGEST_PAUSE, PAUSE_SECONDS * len(self._listeners)))
         return entries[-1].sequence
 
-    def _tell(self, entries: Sequence[FeedEntry]) -> None:
+    def _publish(self, entries: Sequence[FeedEntry]) -> None:
         news = list(_readable(entries)) if self._listeners else []
         if not news:
             return
@@ -224,13 +224,13 @@ def news_of(entry: FeedEntry) -> News:
     events = []
     for index, fact in enumerate(record.facts):
         last = index == len(record.facts) - 1
-        told = outline(fact) | {"sequence": entry.sequence, "index": index, "run_id": entry.run_id, "at": record.at}
+        event = outline(fact) | {"sequence": entry.sequence, "index": index, "run_id": entry.run_id, "at": record.at}
         head = f"id: {entry.sequence}\n" if last else ""
-        events.append(f"{head}event: {told['type']}\ndata: ".encode() + encode(told) + b"\n\n")
+        events.append(f"{head}event: {event['type']}\ndata: ".encode() + encode(event) + b"\n\n")
     return News(entry.sequence, entry.run_id, b"".join(events))
 
 
-_TOLD = (
+_SHOWN = (
     "call",
     "calls",
     "digest",
@@ -251,11 +251,11 @@ def outline(fact: AnyFact) -> JsonObject:
     """A fact without what may be large in it; its kind is the fact's name in small letters."""
     path = fact.path if isinstance(fact, InChild) else ""
     bare: Fact = fact.fact if isinstance(fact, InChild) else fact
-    told: JsonObject = {"type": kind_of(bare), "path": path}
-    for name in _TOLD:
+    event: JsonObject = {"type": kind_of(bare), "path": path}
+    for name in _SHOWN:
         if name in bare.__struct_fields__:
-            told[name] = getattr(bare, name)
-    return told
+            event[name] = getattr(bare, name)
+    return event
 
 
 def kind_of(fact: Fact) -> str:

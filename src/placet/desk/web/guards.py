@@ -1,6 +1,6 @@
 """What stands before every route: host, origin, who asks, how often, how much. The safe branch first.
 
-One middleware, in this order: the `Host` must be ours (against DNS rebinding); whoever asks is found out; they may ask
+One middleware, in this order: the `Host` must be ours (against DNS rebinding); the user is identified; they may ask
 only so often; a body is counted while it comes in; an unsafe request of a browser must come from our own pages.
 """
 
@@ -29,7 +29,7 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 FORM = "application/x-www-form-urlencoded"
 MAX_FIELDS = 2000
 FOR_EVERYBODY = ("/static/", "/healthz", "/readyz")
-"""Nobody is asked who they are here, and nothing about anybody is told."""
+"""Users need not log in here, and nothing about anybody is told."""
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -177,18 +177,18 @@ def check_origin(connection: HTTPConnection, web: Web) -> None:
 
 
 async def check_csrf(connection: HTTPConnection, actor: Actor, body: Body) -> None:
-    """Only our own pages know the session's word, which a form or a script has to show."""
+    """Only our own pages know the session's token, which a form or a script has to show."""
     is_form = media_type(connection) == FORM
     if actor.via == "open" and not is_form and "sec-fetch-site" not in connection.headers:
         return  # a program on this machine: without a cookie there is nothing to be abused
     shown = connection.headers.get("x-csrf-token")
     if shown is None and is_form:
-        shown = _word_in(await body.whole())
+        shown = _csrf_token_in(await body.whole())
     if shown is None or not hmac.compare_digest(shown.encode(), actor.csrf.encode()):
         raise Problem(403, "csrf", "This form is out of date, or not one of this desk's: load the page again.")
 
 
-def _word_in(form: bytes) -> str | None:
+def _csrf_token_in(form: bytes) -> str | None:
     return next((value for name, value in form_fields(form) if name == "csrf_token" and value), None)
 
 
@@ -197,8 +197,8 @@ def form_fields(form: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(form.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError as error:
-        words = f"A form has at most {MAX_FIELDS} fields here: nothing was done. Larger arguments are edited as JSON."
-        raise Problem(413, "too_large", words) from error
+        message = f"A form has at most {MAX_FIELDS} fields here: nothing was done. Larger arguments are edited as JSON."
+        raise Problem(413, "too_large", message) from error
 
 
 def media_type(connection: HTTPConnection) -> str:
@@ -242,7 +242,7 @@ class Body:
         return message
 
     async def whole(self) -> bytes:
-        """All of it; whoever asks next gets it again."""
+        """All of it; the user next gets it again."""
         parts = []
         while not self._is_whole:
             message = await self()
@@ -253,9 +253,9 @@ class Body:
         return self._kept
 
     def _too_large(self) -> Problem:
-        words = f"A request's body has at most {self._limit} bytes here."
-        return Problem(413, "too_large", words, headers={"Connection": "close"})
+        message = f"A request's body has at most {self._limit} bytes here."
+        return Problem(413, "too_large", message, headers={"Connection": "close"})
 
     def _too_slow(self) -> Problem:
-        words = f"The body did not arrive within {self._seconds:g} s."
-        return Problem(408, "too_slow", words, headers={"Connection": "close"})
+        message = f"The body did not arrive within {self._seconds:g} s."
+        return Problem(408, "too_slow", message, headers={"Connection": "close"})

@@ -73,7 +73,7 @@ class Guesses:
         self._failures.pop(key, None)
 
 
-class Limits:
+class RateLimits:
     """The limits of a desk on the web."""
 
     def __init__(self, settings: WebSettings, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -119,7 +119,7 @@ def neighbourhood(address: str) -> str:
     return str(ipaddress.ip_network((found, 64), strict=False)) if found.version == 6 else str(found)
 
 
-def _refuse_if(seconds: float, words: str) -> None:
+def _refuse_if(seconds: float, message: str) -> None:
     if seconds > 0:
         wait = max(1, round(seconds + 0.5))
-        raise Problem(429, "too_many_requests", f"{words} Wait {wait} s.", headers={"Retry-After": str(wait)})
+        raise Problem(429, "too_many_requests", f"{message} Wait {wait} s.", headers={"Retry-After": str(wait)})

@@ -102,7 +102,7 @@ def as_problem(error: errors.PlacetError) -> Problem:
 
 ProblemKind: TypeAlias = type[Problem]
 
-_WORDS = {
+_DETAILS = {
     400: ("bad_request", "The request could not be understood."),
     404: ("not_found", "There is nothing at this address."),
     405: ("method_not_allowed", "This address does not know that method."),
@@ -113,8 +113,8 @@ _WORDS = {
 def of_status(status: int, detail: str | None = None, headers: Mapping[str, str] | None = None) -> Problem:
     """A problem for an error that the framework raised."""
     known = status if status in HTTPStatus._value2member_map_ else 500
-    code, words = _WORDS.get(known, (HTTPStatus(known).name.lower(), HTTPStatus(known).phrase))
-    return Problem(known, code, detail if detail and detail != HTTPStatus(known).phrase else words, headers=headers)
+    code, text = _DETAILS.get(known, (HTTPStatus(known).name.lower(), HTTPStatus(known).phrase))
+    return Problem(known, code, detail if detail and detail != HTTPStatus(known).phrase else text, headers=headers)
 
 
 def unknown_error() -> Problem:
@@ -122,7 +122,7 @@ def unknown_error() -> Problem:
 
 
 def wants_html(request: Request) -> bool:
-    """Whether the client is somebody at a browser: it says so, and the address is not one for programs."""
+    """Whether the client is a person at a browser: it says so, and the address is not one for programs."""
     path = request.url.path
     if path.startswith("/v1/") or path in ("/healthz", "/readyz", "/metrics", "/openapi.json"):
         return False

@@ -15,7 +15,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     public_url: str | None = None
     """Where people reach it, if that is not where it listens: `https://desk.example.com`."""
     is_open: bool = False
-    """Nobody is asked who they are: for one person on one machine. Everything is done as `open_name`, an admin."""
+    """Users need not log in: for one person on one machine. Everything is done as `open_name`, an admin."""
     open_name: str = "local"
     max_body: int = MIB
     """Bytes of one request's body."""

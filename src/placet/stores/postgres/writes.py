@@ -6,7 +6,7 @@ from typing import assert_never
 
 import msgspec
 
-from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange
+from placet.core.index import Closed, EscalatedRequest, Opened, Reopened, RequestChange
 from placet.facts.codec import encode
 from placet.stores.sql.appending import Append, position_conflict
 from placet.stores.sql.leases import taken_over
@@ -70,7 +70,7 @@ def _change(change: RequestChange) -> dict[str, object]:
             return {"op": "close", "call": change.call, "status": change.status, "closing": closing_text(change)}
         case Reopened(call):
             return {"op": "reopen", "call": call}
-        case Escalated():
+        case EscalatedRequest():
             return {"op": "escalate", "call": change.call, "at": change.at}
         case never:
             assert_never(never)

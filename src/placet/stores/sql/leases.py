@@ -99,7 +99,7 @@ class LeaseBook:
             if entry is not None and entry.lease is lease:
                 del self._entries[lease.run_id]
 
-    def epoch_of_the_gone(self, run_id: str) -> int | None:
+    def epoch_of_dead_driver(self, run_id: str) -> int | None:
         """The epoch of a lease of ours on this run whose driver is gone: it need not be waited for."""
         with self._lock:
             entry = self._entries.get(run_id)

@@ -10,7 +10,7 @@ import msgspec
 
 from placet.core.log import Line, Log
 from placet.facts.events import AnyFact, GrantMade, GrantRevoked, HoldPlaced, Pattern, StandingGrantMade
-from placet.ports import OPERATORS, Hold, Record, RecordStep
+from placet.ports import OPERATORS, Hold, RecordStep, StoredRecord
 from placet.stores.sql.rows import checked, lines_in, text_of
 from placet.stores.sql.statements import Row, Statement, Steps
 
@@ -19,7 +19,7 @@ SETTING = "setting"
 FOUR_EYES = "four-eyes"
 
 
-def read_patterns(record: Record | None) -> list[Pattern]:
+def read_patterns(record: StoredRecord | None) -> list[Pattern]:
     """Where four eyes are demanded, out of the record that says so."""
     return [] if record is None else msgspec.json.decode(record.data, type=list[Pattern])
 
@@ -120,8 +120,8 @@ def change_records(
     return True
 
 
-def read_records(rows: Sequence[Row]) -> list[Record]:
+def read_records(rows: Sequence[Row]) -> list[StoredRecord]:
     return [
-        Record(kind=kind, id=record_id, owner=owner, data=data, expires_at=expires_at)
+        StoredRecord(kind=kind, id=record_id, owner=owner, data=data, expires_at=expires_at)
         for kind, record_id, owner, data, expires_at in rows
     ]

@@ -37,10 +37,10 @@ from placet.ports import (
     IndexedRun,
     Lease,
     Page,
-    Record,
     RecordStep,
     RequestQuery,
     RunQuery,
+    StoredRecord,
     StoredRun,
     StoreNumbers,
 )
@@ -166,7 +166,7 @@ class SQLStore(ABC):
         asked_at = book.now()
         owner = new_owner()
         try:
-            epoch, holder = await self._take_lease(run_id, owner, book.epoch_of_the_gone(run_id), book.ttl)
+            epoch, holder = await self._take_lease(run_id, owner, book.epoch_of_dead_driver(run_id), book.ttl)
         except asyncio.CancelledError:
             self._forget_owner(run_id, owner)
             raise
@@ -337,20 +337,22 @@ class SQLStore(ABC):
 
     # -- records ----------------------------------------------------------------------------------------------------
 
-    async def record(self, kind: str, record_id: str) -> Record | None:
+    async def record(self, kind: str, record_id: str) -> StoredRecord | None:
         return _first(await self._rows("record", {"kind": kind, "id": record_id}))
 
-    async def records(self, kind: str, *, owner: str | None = None, after: str = "", limit: int = 1000) -> list[Record]:
+    async def records(
+        self, kind: str, *, owner: str | None = None, after: str = "", limit: int = 1000
+    ) -> list[StoredRecord]:
         given = {"kind": kind, "owner": owner, "after": after, "limit": limit}
         return read_records(await self._rows("records", given, filtered(given, "owner")))
 
-    async def add_record(self, record: Record) -> bool:
+    async def add_record(self, record: StoredRecord) -> bool:
         return bool(await self._change("add_record", msgspec.structs.asdict(record)))
 
-    async def replace_record(self, record: Record, *, was: str | None = None) -> bool:
+    async def replace_record(self, record: StoredRecord, *, was: str | None = None) -> bool:
         return bool(await self._change("replace_record", msgspec.structs.asdict(record) | {"was": was}))
 
-    async def take_record(self, kind: str, record_id: str) -> Record | None:
+    async def take_record(self, kind: str, record_id: str) -> StoredRecord | None:
         return _first(await self._change("take_record", {"kind": kind, "id": record_id}))
 
     async def remove_records(self, kind: str, owner: str) -> int:
@@ -373,6 +375,6 @@ class SQLStore(ABC):
         return len(await self._change("expire_records", {"limit": limit}))
 
 
-def _first(rows: Sequence[Row]) -> Record | None:
+def _first(rows: Sequence[Row]) -> StoredRecord | None:
     found = read_records(rows)
     return found[0] if found else None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from placet.facts.errors import StoreError
-from placet.private_files import make_private, remark_if_open
+from placet.private_files import make_private, warn_if_readable
 from placet.stores.sql.statements import (
     Migration,
     Row,
@@ -105,7 +105,7 @@ class SQLiteFile:
             make_private(self.path)
         if not self._is_looked_at:
             self._is_looked_at = True
-            remark_if_open(self.path, "The store")
+            warn_if_readable(self.path, "The store")
 
     def _set_up(self, db: sqlite3.Connection, synchronous: str, is_reader: bool) -> None:
         if is_reader:

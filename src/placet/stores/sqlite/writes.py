@@ -6,7 +6,7 @@ from typing import assert_never
 
 import msgspec
 
-from placet.core.index import Closed, Escalated, Opened, Reopened, RequestChange
+from placet.core.index import Closed, EscalatedRequest, Opened, Reopened, RequestChange
 from placet.stores.sql.appending import Append, position_conflict
 from placet.stores.sql.leases import taken_over
 from placet.stores.sql.loading import cache_fold
@@ -56,7 +56,7 @@ def _change_request(run: int, change: RequestChange) -> Steps[None]:
             yield Statement("close_request", given | {"run": run, "call": change.call})
         case Reopened(call):
             yield Statement("reopen_request", {"run": run, "call": call})
-        case Escalated():
+        case EscalatedRequest():
             yield Statement("escalate_request", {"at": change.at, "run": run, "call": change.call})
         case never:
             assert_never(never)

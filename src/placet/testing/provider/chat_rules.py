@@ -11,10 +11,10 @@ from typing import Any
 from placet.testing.provider.openai_tools import check_choice, check_function, check_name, check_tool_count
 from placet.testing.provider.parameters import (
     check_metadata,
+    check_one_of,
     check_parameters,
     check_range,
     check_type,
-    check_word,
     missing,
 )
 from placet.testing.provider.refusal import Refused
@@ -101,7 +101,7 @@ def _check_combinations(body: dict[str, Any]) -> None:
     if body.get("top_logprobs") is not None and body.get("logprobs") is not True:
         raise Refused("The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled.", param="top_logprobs")
     if body.get("reasoning_effort") is not None:
-        check_word("reasoning_effort", body["reasoning_effort"], EFFORTS)
+        check_one_of("reasoning_effort", body["reasoning_effort"], EFFORTS)
     stop = body.get("stop")
     if isinstance(stop, list) and len(stop) > 4:
         raise Refused(
@@ -125,7 +125,7 @@ def _check_tools(body: dict[str, Any]) -> None:
         check_type(where, tool, "object")
         if tool.get("type") is None:
             raise missing(f"{where}.type")
-        check_word(f"{where}.type", tool["type"], ("function", "custom"))
+        check_one_of(f"{where}.type", tool["type"], ("function", "custom"))
         inner = tool.get(tool["type"])
         if inner is None:
             raise missing(f"{where}.{tool['type']}")
@@ -143,7 +143,7 @@ def _check_format(body: dict[str, Any]) -> None:
     form = body.get("response_format")
     if form is None:
         return
-    check_word("response_format.type", form.get("type"), ("text", "json_object", "json_schema"))
+    check_one_of("response_format.type", form.get("type"), ("text", "json_object", "json_schema"))
     if form["type"] != "json_schema":
         return
     inner = form.get("json_schema")
@@ -170,7 +170,7 @@ def check_messages(messages: Sequence[Any]) -> None:
         check_type(where, message, "object")
         if message.get("role") is None:
             raise missing(f"{where}.role")
-        check_word(f"{where}.role", message["role"], ROLES)
+        check_one_of(f"{where}.role", message["role"], ROLES)
         if message["role"] == "assistant":
             _check_assistant(message, where)
         else:
@@ -199,7 +199,7 @@ def _check_parts(parts: list[Any], allowed: tuple[str, ...], where: str) -> None
     for index, part in enumerate(parts):
         place = f"{where}.[{index}]"
         check_type(place, part, "object")
-        check_word(f"{place}.type", part.get("type"), allowed)
+        check_one_of(f"{place}.type", part.get("type"), allowed)
         if part.get(part["type"]) is None:
             raise missing(f"{place}.{part['type']}")
         if part["type"] == "image_url" and not part["image_url"].get("url"):
@@ -235,7 +235,7 @@ def _check_call(call: Any, where: str) -> None:
         if not call.get(name):
             raise missing(f"{where}.{name}")
     check_type(f"{where}.id", call["id"], "string")
-    check_word(f"{where}.type", call["type"], ("function", "custom"))
+    check_one_of(f"{where}.type", call["type"], ("function", "custom"))
     inner = call.get(call["type"])
     if inner is None:
         raise missing(f"{where}.{call['type']}")

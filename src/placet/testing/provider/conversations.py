@@ -8,10 +8,10 @@ from typing import Any
 from uuid import uuid4
 
 from placet.testing.provider.ids import Mint
-from placet.testing.provider.parameters import check_metadata, check_parameters, check_type, check_word, missing
+from placet.testing.provider.parameters import check_metadata, check_one_of, check_parameters, check_type, missing
 from placet.testing.provider.recording import ProviderRequest
 from placet.testing.provider.refusal import Refused
-from placet.testing.provider.response_history import Ledger
+from placet.testing.provider.response_history import GivenItems
 from placet.testing.provider.response_items import FORMS, Item, check_item, stored_form, type_of
 
 
@@ -29,7 +29,7 @@ class Conversation:
 
 
 class Conversations:
-    def __init__(self, mint: Mint, ledger: Ledger) -> None:
+    def __init__(self, mint: Mint, ledger: GivenItems) -> None:
         self._mint = mint
         self._ledger = ledger
         self.by_id: dict[str, Conversation] = {}
@@ -136,7 +136,7 @@ def page_of(items: Sequence[Item], query: dict[str, list[str]], *, newest_first:
     """A page of a list: `limit`, `order` and `after` as in all lists of the API."""
     limit = _limit(query)
     order = query.get("order", ["desc" if newest_first else "asc"])[0]
-    check_word("order", order, ("asc", "desc"))
+    check_one_of("order", order, ("asc", "desc"))
     ordered = list(items) if order == "asc" else list(items)[::-1]
     after = query.get("after", [None])[0]
     if after is not None:

@@ -149,7 +149,7 @@ class FakeProvider:
         with self._lock:
             request = recorded(method, target, headers, _parsed(body))
             if request.path == "/provider":
-                return json_reply(self._told())
+                return json_reply(self._requests())
             self.requests.append(request)
             reply = self._answer(request)
             reply.headers.setdefault(
@@ -158,7 +158,7 @@ class FakeProvider:
             request.status = reply.status if reply.has_head else None
             return reply
 
-    def _told(self) -> dict[str, Any]:
+    def _requests(self) -> dict[str, Any]:
         """What a test in another process wants to know: `GET /provider`."""
         return {
             "requests": [dataclasses.asdict(request) for request in self.requests],

@@ -242,18 +242,18 @@ def check_conversation(body: Mapping[str, Any], version: str, signatures: Signat
     turns = _turns(body["messages"], signatures.kinds)
     if version != OLD_VERSION:
         _check_newer_rules(turns)
-    spoken = [turn for turn in turns if turn.role != "system"]
-    if spoken[0].role != "user":
+    talking = [turn for turn in turns if turn.role != "system"]
+    if talking[0].role != "user":
         raise Refused('messages: the first message must use the "user" role')
-    if spoken[-1].role == "assistant" and [block for _, block in spoken[-1].blocks] not in signatures.paused:
+    if talking[-1].role == "assistant" and [block for _, block in talking[-1].blocks] not in signatures.paused:
         raise Refused(
             "This model does not support assistant message prefill. The conversation must end with a user message."
         )
-    _check_tools_are_defined(body, spoken)
-    _check_pairs(spoken)
-    _check_signatures(spoken, signatures)
+    _check_tools_are_defined(body, talking)
+    _check_pairs(talking)
+    _check_signatures(talking, signatures)
     check_prefixes(body, signatures.marks)
-    _check_latest(body, spoken, signatures)
+    _check_latest(body, talking, signatures)
 
 
 def _check_newer_rules(turns: Sequence[Turn]) -> None:

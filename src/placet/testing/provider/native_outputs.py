@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from placet.testing.provider.parameters import check_type, check_word, missing, unknown
+from placet.testing.provider.parameters import check_one_of, check_type, missing, unknown
 
 Item = dict[str, Any]
 
@@ -25,7 +25,7 @@ def _check_shell(item: Item, where: str) -> None:
 
 def _check_outcome(outcome: Any, where: str) -> None:
     check_type(where, outcome, "object")
-    check_word(f"{where}.type", outcome.get("type"), ("exit", "timeout"))
+    check_one_of(f"{where}.type", outcome.get("type"), ("exit", "timeout"))
     _check_names(outcome, where, ("type", "exit_code") if outcome["type"] == "exit" else ("type",))
     if outcome["type"] == "exit":
         check_type(f"{where}.exit_code", outcome["exit_code"], "integer")
@@ -34,7 +34,7 @@ def _check_outcome(outcome: Any, where: str) -> None:
 def _check_patch(item: Item, where: str) -> None:
     if item.get("status") is None:
         raise missing(f"{where}.status")
-    check_word(f"{where}.status", item["status"], ("completed", "failed"))
+    check_one_of(f"{where}.status", item["status"], ("completed", "failed"))
     if item.get("output") is not None:
         check_type(f"{where}.output", item["output"], "string")
 
@@ -46,7 +46,7 @@ def _check_program(item: Item, where: str) -> None:
 def _check_screenshot(item: Item, where: str) -> None:
     output = item["output"]
     check_type(f"{where}.output", output, "object")
-    check_word(f"{where}.output.type", output.get("type"), ("computer_screenshot",))
+    check_one_of(f"{where}.output.type", output.get("type"), ("computer_screenshot",))
     if not (output.get("image_url") or output.get("file_id")):
         raise missing(f"{where}.output.image_url")
 

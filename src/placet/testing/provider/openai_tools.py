@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from placet.testing.provider.parameters import check_length, check_type, check_word, missing
+from placet.testing.provider.parameters import check_length, check_one_of, check_type, missing
 from placet.testing.provider.refusal import Refused
 from placet.testing.provider.strict_schema import check_strict_schema
 
@@ -63,7 +63,7 @@ def check_choice(choice: Any, offered: set[str], other_types: Sequence[str], fun
     if choice is None:
         return
     if isinstance(choice, str):
-        check_word("tool_choice", choice, ("none", "auto", "required"))
+        check_one_of("tool_choice", choice, ("none", "auto", "required"))
         if choice == "required" and not offered:
             raise Refused(
                 "Invalid 'tool_choice': 'required' is only allowed when 'tools' are specified.", param="tool_choice"
@@ -73,7 +73,7 @@ def check_choice(choice: Any, offered: set[str], other_types: Sequence[str], fun
     kind = choice.get("type")
     if kind is None:
         raise missing("tool_choice.type")
-    check_word("tool_choice.type", kind, other_types)
+    check_one_of("tool_choice.type", kind, other_types)
     if kind in ("function", "custom"):
         if function_name is None:
             raise missing("tool_choice.name")

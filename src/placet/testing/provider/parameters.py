@@ -68,9 +68,9 @@ def unknown(where: str) -> Refused:
     return Refused(f"Unknown parameter: '{where}'.", param=where, code="unknown_parameter")
 
 
-def check_word(where: str, value: object, words: Sequence[str]) -> None:
-    if value not in words:
-        listed = ", ".join(f"'{word}'" for word in words)
+def check_one_of(where: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        listed = ", ".join(f"'{each}'" for each in allowed)
         raise Refused(
             f"Invalid value: {value!r} for '{where}'. Supported values are: {listed}.",
             param=where,

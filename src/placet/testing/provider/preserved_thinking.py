@@ -23,8 +23,8 @@ def key_of(block: Block) -> str:
 
 def mark_of(body: Mapping[str, Any], messages: Sequence[Any]) -> str:
     """A digest of what stands before a block: system prompt, tools, these messages. Marks of caching do not count."""
-    words = [_without_cache_marks(each) for each in (body.get("system"), body.get("tools"), messages)]
-    return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()
+    parts = [_without_cache_marks(each) for each in (body.get("system"), body.get("tools"), messages)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _without_cache_marks(value: Any) -> Any:

@@ -14,7 +14,7 @@ from placet.testing.provider.response_items import CALLS, OUTPUTS, Item, type_of
 
 
 @dataclass(slots=True)
-class Ledger:
+class GivenItems:
     """What the service remembers of the items that it gave out."""
 
     items: dict[str, Item] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Ledger:
                 waiting = None
 
 
-def check_history(held: Sequence[Item], new: Sequence[Item], ledger: Ledger) -> None:
+def check_history(held: Sequence[Item], new: Sequence[Item], ledger: GivenItems) -> None:
     """`held` is what the service has already, `new` what the request brings."""
     _check_no_duplicates(held, new)
     _check_pairs([*held, *new])
@@ -126,7 +126,7 @@ def _check_approvals(items: Sequence[Item]) -> None:
             answered.add(name)
 
 
-def _check_reasoning(held: Sequence[Item], new: Sequence[Item], ledger: Ledger) -> None:
+def _check_reasoning(held: Sequence[Item], new: Sequence[Item], ledger: GivenItems) -> None:
     before = {item["id"] for item in held if type_of(item) == "reasoning"}
     for index, item in enumerate(new):
         if type_of(item) == "reasoning":
@@ -141,7 +141,7 @@ def _check_reasoning(held: Sequence[Item], new: Sequence[Item], ledger: Ledger) 
             )
 
 
-def _check_reasoning_item(item: Item, rest: Sequence[Item], ledger: Ledger) -> None:
+def _check_reasoning_item(item: Item, rest: Sequence[Item], ledger: GivenItems) -> None:
     """A reasoning item is one that the service gave out, unaltered, and what it led to comes next."""
     content, name = item.get("encrypted_content"), item.get("id")
     if content is not None and ledger.encrypted.get(content) is None:
@@ -165,7 +165,7 @@ def _check_reasoning_item(item: Item, rest: Sequence[Item], ledger: Ledger) -> N
         )
 
 
-def _is_follower(item: Item | None, follower: str, ledger: Ledger, *, named: bool) -> bool:
+def _is_follower(item: Item | None, follower: str, ledger: GivenItems, *, named: bool) -> bool:
     """The next item is the one that the reasoning led to; of what was not kept, or comes without ids, one of its
     type."""
     if item is None:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from placet.testing.provider.native_outputs import OUTPUT_CHECKS
-from placet.testing.provider.parameters import check_type, check_word, missing, unknown
+from placet.testing.provider.parameters import check_one_of, check_type, missing, unknown
 from placet.testing.provider.refusal import Refused
 
 Item = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ItemForm:
     """The fields of a kind of item, and the prefix of the ids that the service gives it."""
 
     prefix: str
@@ -29,40 +29,40 @@ class Form:
         return {*self.required.split(), *self.optional.split(), "type", "id"}
 
 
-FORMS: dict[str, Form] = {
-    "message": Form("msg", "role content", "phase status"),
-    "function_call": Form("fc", "call_id name arguments", "async caller namespace status"),
-    "function_call_output": Form("fco", "call_id output", "caller name namespace status"),
-    "custom_tool_call": Form("ctc", "call_id name input", "async caller namespace"),
-    "custom_tool_call_output": Form("ctco", "call_id output", "caller"),
-    "reasoning": Form("rs", "summary", "content encrypted_content"),  # its status is for reading only
-    "item_reference": Form("ref", "id"),
-    "mcp_list_tools": Form("mcpl", "id server_label tools", "error"),
-    "mcp_approval_request": Form("mcpr", "id server_label name arguments"),
-    "mcp_approval_response": Form("mcpa", "approval_request_id approve", "reason"),
-    "mcp_call": Form("mcp", "id server_label name arguments", "approval_request_id error output status"),
-    "file_search_call": Form("fs", "id queries", "results status"),
-    "web_search_call": Form("ws", "id action", "status"),
-    "code_interpreter_call": Form("ci", "id container_id", "code outputs status"),
-    "image_generation_call": Form(
+FORMS: dict[str, ItemForm] = {
+    "message": ItemForm("msg", "role content", "phase status"),
+    "function_call": ItemForm("fc", "call_id name arguments", "async caller namespace status"),
+    "function_call_output": ItemForm("fco", "call_id output", "caller name namespace status"),
+    "custom_tool_call": ItemForm("ctc", "call_id name input", "async caller namespace"),
+    "custom_tool_call_output": ItemForm("ctco", "call_id output", "caller"),
+    "reasoning": ItemForm("rs", "summary", "content encrypted_content"),  # its status is for reading only
+    "item_reference": ItemForm("ref", "id"),
+    "mcp_list_tools": ItemForm("mcpl", "id server_label tools", "error"),
+    "mcp_approval_request": ItemForm("mcpr", "id server_label name arguments"),
+    "mcp_approval_response": ItemForm("mcpa", "approval_request_id approve", "reason"),
+    "mcp_call": ItemForm("mcp", "id server_label name arguments", "approval_request_id error output status"),
+    "file_search_call": ItemForm("fs", "id queries", "results status"),
+    "web_search_call": ItemForm("ws", "id action", "status"),
+    "code_interpreter_call": ItemForm("ci", "id container_id", "code outputs status"),
+    "image_generation_call": ItemForm(
         "ig", "id", "result action background error output_format quality revised_prompt size status svg_usage"
     ),
-    "computer_call": Form("cu", "id call_id pending_safety_checks", "action actions status"),
-    "computer_call_output": Form("cuo", "call_id output", "acknowledged_safety_checks status"),
-    "local_shell_call": Form("lsh", "id call_id action", "status"),
-    "local_shell_call_output": Form("lsho", "id output", "status"),
-    "shell_call": Form("sh", "call_id action", "caller environment status"),
-    "shell_call_output": Form("sho", "call_id output", "caller max_output_length status"),
-    "apply_patch_call": Form("ap", "call_id operation", "caller status"),
-    "apply_patch_call_output": Form("apo", "call_id", "caller output status"),
-    "tool_search_call": Form("ts", "arguments", "call_id execution status"),
-    "tool_search_output": Form("tso", "tools", "call_id execution status"),
-    "additional_tools": Form("at", "role tools"),
-    "configuration_update": Form("cfg", "", "reasoning text"),
-    "compaction": Form("cmp", "encrypted_content"),
-    "compaction_trigger": Form("cmpt", ""),
-    "program": Form("prg", "id call_id code fingerprint"),
-    "program_output": Form("prgo", "id call_id result", "status"),
+    "computer_call": ItemForm("cu", "id call_id pending_safety_checks", "action actions status"),
+    "computer_call_output": ItemForm("cuo", "call_id output", "acknowledged_safety_checks status"),
+    "local_shell_call": ItemForm("lsh", "id call_id action", "status"),
+    "local_shell_call_output": ItemForm("lsho", "id output", "status"),
+    "shell_call": ItemForm("sh", "call_id action", "caller environment status"),
+    "shell_call_output": ItemForm("sho", "call_id output", "caller max_output_length status"),
+    "apply_patch_call": ItemForm("ap", "call_id operation", "caller status"),
+    "apply_patch_call_output": ItemForm("apo", "call_id", "caller output status"),
+    "tool_search_call": ItemForm("ts", "arguments", "call_id execution status"),
+    "tool_search_output": ItemForm("tso", "tools", "call_id execution status"),
+    "additional_tools": ItemForm("at", "role tools"),
+    "configuration_update": ItemForm("cfg", "", "reasoning text"),
+    "compaction": ItemForm("cmp", "encrypted_content"),
+    "compaction_trigger": ItemForm("cmpt", ""),
+    "program": ItemForm("prg", "id call_id code fingerprint"),
+    "program_output": ItemForm("prgo", "id call_id result", "status"),
 }
 CALLS: dict[str, str] = {
     "function_call": "function_call_output",
@@ -95,7 +95,7 @@ def check_item(item: Any, where: str, given: Item | None) -> None:
     if kind not in FORMS:
         if given is not None and type_of(given) == kind:
             return
-        check_word(f"{where}.type", kind, tuple(FORMS))
+        check_one_of(f"{where}.type", kind, tuple(FORMS))
     form = FORMS[kind]
     for name in form.required.split():
         if item.get(name) is None:
@@ -118,7 +118,7 @@ def _check_fields(item: Item, kind: str, where: str) -> None:
             code="empty_string",
         )
     if item.get("status") is not None:
-        check_word(f"{where}.status", item["status"], STATUSES)
+        check_one_of(f"{where}.status", item["status"], STATUSES)
     if kind == "message":
         _check_message(item, where)
     elif kind in ("function_call_output", "custom_tool_call_output"):
@@ -134,7 +134,7 @@ def _check_fields(item: Item, kind: str, where: str) -> None:
 
 
 def _check_message(item: Item, where: str) -> None:
-    check_word(f"{where}.role", item["role"], ROLES)
+    check_one_of(f"{where}.role", item["role"], ROLES)
     check_type(f"{where}.content", item["content"], "string|array")
     if isinstance(item["content"], list):
         allowed = OUTPUT_PARTS if item["role"] == "assistant" else INPUT_PARTS
@@ -153,7 +153,7 @@ def _check_parts(parts: list[Any], allowed: tuple[str, ...], where: str) -> None
         check_type(place, part, "object")
         if part.get("type") is None:
             raise missing(f"{place}.type")
-        check_word(f"{place}.type", part["type"], allowed)
+        check_one_of(f"{place}.type", part["type"], allowed)
         for name in needed.get(part["type"], ()):
             if part.get(name) is None:
                 raise missing(f"{place}.{name}")

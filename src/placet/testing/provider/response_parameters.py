@@ -10,10 +10,10 @@ from typing import Any
 from placet.testing.provider.openai_tools import check_choice, check_function, check_name, check_tool_count
 from placet.testing.provider.parameters import (
     check_metadata,
+    check_one_of,
     check_parameters,
     check_range,
     check_type,
-    check_word,
     missing,
 )
 from placet.testing.provider.refusal import Refused
@@ -120,7 +120,7 @@ def check_body(body: Any) -> None:
             "The fake provider makes no responses in the background: leave 'background' out.", param="background"
         )
     _check_numbers(body)
-    _check_words(body)
+    _check_enumerations(body)
     check_metadata(body)
     _check_tools(body)
     _check_format(body)
@@ -134,14 +134,14 @@ def _check_numbers(body: dict[str, Any]) -> None:
     check_range(body, "max_tool_calls", 1, None, "integer")
 
 
-def _check_words(body: dict[str, Any]) -> None:
-    for index, word in enumerate(body.get("include") or ()):
-        check_word(f"include[{index}]", word, INCLUDABLE)
+def _check_enumerations(body: dict[str, Any]) -> None:
+    for index, name in enumerate(body.get("include") or ()):
+        check_one_of(f"include[{index}]", name, INCLUDABLE)
     if body.get("truncation") is not None:
-        check_word("truncation", body["truncation"], ("auto", "disabled"))
+        check_one_of("truncation", body["truncation"], ("auto", "disabled"))
     effort = (body.get("reasoning") or {}).get("effort")
     if effort is not None:
-        check_word("reasoning.effort", effort, EFFORTS)
+        check_one_of("reasoning.effort", effort, EFFORTS)
     if body.get("stream_options") is not None and body.get("stream") is not True:
         raise Refused(
             "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
@@ -157,7 +157,7 @@ def _check_tools(body: dict[str, Any]) -> None:
         check_type(where, tool, "object")
         if tool.get("type") is None:
             raise missing(f"{where}.type")
-        check_word(f"{where}.type", tool["type"], ("function", "custom", *HOSTED_TOOLS))
+        check_one_of(f"{where}.type", tool["type"], ("function", "custom", *HOSTED_TOOLS))
         offered.add(_check_tool(tool, where))
     choice = body.get("tool_choice")
     named = choice.get("name") if isinstance(choice, dict) else None
@@ -190,7 +190,7 @@ def _check_mcp(tool: dict[str, Any], where: str) -> None:
         )
     approval = tool.get("require_approval")
     if isinstance(approval, str):
-        check_word(f"{where}.require_approval", approval, ("always", "never"))
+        check_one_of(f"{where}.require_approval", approval, ("always", "never"))
     elif approval is not None:
         check_type(f"{where}.require_approval", approval, "string|object")
 
@@ -200,7 +200,7 @@ def _check_format(body: dict[str, Any]) -> None:
     if form is None:
         return
     check_type("text.format", form, "object")
-    check_word("text.format.type", form.get("type"), ("text", "json_object", "json_schema"))
+    check_one_of("text.format.type", form.get("type"), ("text", "json_object", "json_schema"))
     if form["type"] != "json_schema":
         return
     for name in ("name", "schema"):

@@ -22,7 +22,7 @@ from placet.testing.provider.recording import ProviderRequest
 from placet.testing.provider.refusal import Refused
 from placet.testing.provider.reply import Reply, event_reply, json_reply, named_event, raw_reply
 from placet.testing.provider.response_events import error_event, response_events
-from placet.testing.provider.response_history import Ledger, check_history
+from placet.testing.provider.response_history import GivenItems, check_history
 from placet.testing.provider.response_items import CALLS, Item, check_item, stored_form, type_of
 from placet.testing.provider.response_parameters import check_body
 from placet.testing.provider.steps import Answer, Raw
@@ -52,7 +52,7 @@ class Prepared:
 class ResponsesService:
     def __init__(self, mint: Mint) -> None:
         self._mint = mint
-        self._ledger = Ledger()
+        self._ledger = GivenItems()
         self.conversations = Conversations(mint, self._ledger)
         self.stored: dict[str, Stored] = {}
 

@@ -8,7 +8,7 @@ import msgspec
 
 from placet.core.next_step import WaitForPeople, next_step
 from placet.core.state import Call, RunFold
-from placet.core.table import RUNNABLE, Status
+from placet.core.transitions import RUNNABLE, Status
 from placet.facts.events import HoldKind
 
 
@@ -28,7 +28,7 @@ def hold_on(holds: Sequence[Hold], run_id: str, agent: str, tool: str) -> Hold |
     return next((hold for hold in holds if hold.name in names[hold.kind]), None)
 
 
-def held_back(run: RunFold, run_id: str, holds: Sequence[Hold], *, is_driven: bool = False) -> list[Hold]:
+def blocking_holds(run: RunFold, run_id: str, holds: Sequence[Hold], *, is_driven: bool = False) -> list[Hold]:
     """The holds for which the run waits, if nothing else in it can go on; else none."""
     found: dict[str, Hold] = {}
     for member in run.family():
@@ -42,16 +42,16 @@ def held_back(run: RunFold, run_id: str, holds: Sequence[Hold], *, is_driven: bo
 
 
 def _is_to_begin(run: RunFold, call: Call, *, is_driven: bool) -> bool:
-    """Whether the call would be begun next. One that was begun would be, if nobody is at work on it any more."""
+    """Whether the call would be begun next. One that was begun would be, if no process works on it any more."""
     is_left = call.status is Status.STARTED and call.id not in run.children and not is_driven
     return call.status in RUNNABLE or call.status is Status.DEFERRED or is_left
 
 
-def spoken_holds(holds: Sequence[Hold]) -> str | None:
+def holds_text(holds: Sequence[Hold]) -> str | None:
     """Why a run does not go on, for people."""
-    words = (
+    texts = (
         f"{hold.kind} {hold.name} is held by {hold.by or 'somebody unnamed'}"
         + (f": {hold.reason}" if hold.reason else "")
         for hold in holds
     )
-    return "; ".join(words) or None
+    return "; ".join(texts) or None

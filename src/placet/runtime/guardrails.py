@@ -148,17 +148,17 @@ async def _ask(
     frame: Frame, guardrails: Sequence[InputGuardrail | OutputGuardrail], subject: Any
 ) -> list[GuardrailRecord]:
     agent = frame.agent
-    said = await asyncio.gather(
+    result = await asyncio.gather(
         *(awaited(each.guardrail_function(frame.context, agent, subject)) for each in guardrails)
     )
-    return [_record(frame, each.get_name(), word) for each, word in zip(guardrails, said, strict=True)]
+    return [_record(frame, each.get_name(), given) for each, given in zip(guardrails, result, strict=True)]
 
 
-def _record(frame: Frame, name: str, said: object) -> GuardrailRecord:
-    if not isinstance(said, GuardrailFunctionOutput):
-        raise UserError(f"Guardrail '{name}' returns a GuardrailFunctionOutput, not a {type(said).__name__}.")
-    tripped = said.tripwire_triggered is not False  # silence is not consent
-    return _noted(frame, name, tripped, said.output_info)
+def _record(frame: Frame, name: str, result: object) -> GuardrailRecord:
+    if not isinstance(result, GuardrailFunctionOutput):
+        raise UserError(f"Guardrail '{name}' returns a GuardrailFunctionOutput, not a {type(result).__name__}.")
+    tripped = result.tripwire_triggered is not False  # silence is not consent
+    return _noted(frame, name, tripped, result.output_info)
 
 
 def _noted(frame: Frame, name: str, tripped: bool, info: Any, call: str | None = None) -> GuardrailRecord:
@@ -200,15 +200,15 @@ async def judge_call(frame: Frame, job: Job, ctx: ToolContext[Any]) -> str | Non
 
 
 async def judge_result(frame: Frame, job: Job, ctx: ToolContext[Any], value: object) -> object:
-    """What a tool's output guardrails make of what the body returned."""
+    """What a tool's output guardrails make of what the tool function returned."""
     data = ToolOutputGuardrailData(ctx, frame.agent, value)
     for each in job.tool.tool_output_guardrails:
-        said = _tool_word(each.get_name(), await awaited(each.guardrail_function(data)))
-        frame.note(_tool_fact(frame, each.get_name(), said, job.call.id, is_input=False))
-        if said.behavior == "reject_content":
-            return said.message or ""
-        if said.behavior == "raise_exception":
-            return Tripped(each.get_name(), said.output_info)
+        result = _tool_result(each.get_name(), await awaited(each.guardrail_function(data)))
+        frame.note(_tool_fact(frame, each.get_name(), result, job.call.id, is_input=False))
+        if result.behavior == "reject_content":
+            return result.message or ""
+        if result.behavior == "raise_exception":
+            return Tripped(each.get_name(), result.output_info)
     return value
 
 
@@ -225,30 +225,30 @@ async def _judge_tool(
 ) -> str | None:
     for each in guardrails:
         name = each.get_name()
-        said = _tool_word(name, await awaited(each.guardrail_function(data)))
-        frame.note(_tool_fact(frame, name, said, job.call.id, is_input=True))
-        if said.behavior == "reject_content":
-            return said.message or ""
-        if said.behavior == "raise_exception":
+        result = _tool_result(name, await awaited(each.guardrail_function(data)))
+        frame.note(_tool_fact(frame, name, result, job.call.id, is_input=True))
+        if result.behavior == "reject_content":
+            return result.message or ""
+        if result.behavior == "raise_exception":
             raise ToolInputGuardrailTripwireTriggered(
                 f"The guardrail '{name}' of tool '{job.tool.name}' stopped the run before the tool ran.",
-                GuardrailResult(name, GuardrailFunctionOutput(said.output_info, True), job.call.id, each),
+                GuardrailResult(name, GuardrailFunctionOutput(result.output_info, True), job.call.id, each),
             )
     return None
 
 
-def _tool_word(name: str, said: object) -> ToolGuardrailFunctionOutput:
-    if not isinstance(said, ToolGuardrailFunctionOutput) or said.behavior not in (
+def _tool_result(name: str, result: object) -> ToolGuardrailFunctionOutput:
+    if not isinstance(result, ToolGuardrailFunctionOutput) or result.behavior not in (
         "allow",
         "reject_content",
         "raise_exception",
     ):
-        raise UserError(f"Guardrail '{name}' returns a ToolGuardrailFunctionOutput, not a {type(said).__name__}.")
-    return said
+        raise UserError(f"Guardrail '{name}' returns a ToolGuardrailFunctionOutput, not a {type(result).__name__}.")
+    return result
 
 
 def _tool_fact(
-    frame: Frame, name: str, said: ToolGuardrailFunctionOutput, call: str, *, is_input: bool
+    frame: Frame, name: str, result: ToolGuardrailFunctionOutput, call: str, *, is_input: bool
 ) -> GuardrailsJudged:
-    record = _noted(frame, name, said.behavior != "allow", said.output_info, call)
+    record = _noted(frame, name, result.behavior != "allow", result.output_info, call)
     return GuardrailsJudged("tool_input" if is_input else "tool_output", [record], call)

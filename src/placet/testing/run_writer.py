@@ -34,7 +34,7 @@ class Driver:
     """Stands for a drive: while it lives, its lease does."""
 
 
-class Story:
+class RunWriter:
     """A run that is written fact by fact, with the fold that stores index from."""
 
     def __init__(
@@ -58,14 +58,14 @@ class Story:
         self.at += 1
         return self.log.next_line(self.at, facts)
 
-    async def tell(self, store: DeskStore, *facts: e.AnyFact, lease: Lease | None = None) -> None:
+    async def append(self, store: DeskStore, *facts: e.AnyFact, lease: Lease | None = None) -> None:
         line = self.line(*facts)
         await store.append(lease, self.log, [line], self.run)
         self.log.append(line)
 
     async def begin(self, store: DeskStore, lease: Lease | None = None) -> None:
         started = e.RunStarted(self.agent, "hello", 10, session=self.session, session_place=self.place)
-        await self.tell(store, started, lease=lease)
+        await self.append(store, started, lease=lease)
 
     async def ask(
         self, store: DeskStore, *tools: str, lease: Lease | None = None, expires_at: float | None = None
@@ -81,19 +81,19 @@ class Story:
             for index, tool in enumerate(tools)
         ]
         answer = e.ResponseReceived(f"response {self.id}", output, e.Usage())
-        await self.tell(store, e.RequestSent(), answer, *held, lease=lease)
+        await self.append(store, e.RequestSent(), answer, *held, lease=lease)
         return [request_id(self.id, f"1.{index}", 1) for index in range(len(tools))]
 
     def decided(self, call: str = "1.0", verdict: e.Verdict = "approve") -> e.DecisionMade:
         return e.DecisionMade(call, 1, f"digest {call[-1]}", verdict, "ann", self.at, "checked")
 
     async def decide(self, store: DeskStore, call: str = "1.0", verdict: e.Verdict = "approve") -> None:
-        await self.tell(store, self.decided(call, verdict))
+        await self.append(store, self.decided(call, verdict))
 
     async def end(self, store: DeskStore, lease: Lease | None = None) -> None:
         """End a run that has begun and asked nothing."""
         answer = e.ResponseReceived(None, [{"type": "message", "role": "assistant", "content": "bye"}], e.Usage())
-        await self.tell(store, e.RequestSent(), answer, e.RunEnded("bye"), lease=lease)
+        await self.append(store, e.RequestSent(), answer, e.RunEnded("bye"), lease=lease)
 
 
 async def within(awaitable: Awaitable[V]) -> V:

@@ -82,8 +82,8 @@ def _mark(character: str, *, is_foreign: bool = False) -> Markup:
     code = f"U+{ord(character):04X}"
     name = unicodedata.name(character, "control character").lower()
     if is_foreign:
-        told = f"{code} {name}, among letters of another alphabet"
-        return Markup('<span class="mark" title="{}">{} {}</span>').format(told, character, code)
+        title = f"{code} {name}, among letters of another alphabet"
+        return Markup('<span class="mark" title="{}">{} {}</span>').format(title, character, code)
     return Markup('<span class="mark" title="{} {}">{}</span>').format(code, name, code)
 
 
@@ -140,7 +140,7 @@ def age(at: float, now: float) -> str:
     return "just now" if passed < 5 else f"{span(passed)} ago"
 
 
-def moment(at: float) -> str:
+def date_and_time(at: float) -> str:
     """A time as people write it; pages with a script show it in the reader's own zone."""
     return datetime.fromtimestamp(at, UTC).strftime("%-d %b %Y, %H:%M:%S UTC")
 

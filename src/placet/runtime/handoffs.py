@@ -27,7 +27,7 @@ async def hand_over(frame: Frame, call: Call) -> None:
     source = frame.agent
     found = source.handoff_named(call.name)
     assert found is not None, "it was claimed"
-    problem = await _tell(frame, found, call)
+    problem = await _notify(frame, found, call)
     if problem is not None:
         frame.note(CallEnded(call.id, "failed", problem))
         return
@@ -49,7 +49,7 @@ async def hand_over(frame: Frame, call: Call) -> None:
         await hooks.on_agent_start(frame.context, found.agent)
 
 
-async def _tell(frame: Frame, found: Handoff, call: Call) -> str | None:
+async def _notify(frame: Frame, found: Handoff, call: Call) -> str | None:
     """Call `on_handoff`; what is wrong with the model's input, if something is."""
     if found.on_handoff is None:
         return None

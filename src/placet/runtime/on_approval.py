@@ -1,4 +1,4 @@
-"""Callbacks that decide about a call in a person's place. They say yes or no in so many words; whatever else they do
+"""Callbacks that decide about a call in a person's place. They say yes or no explicitly; whatever else they do
 leaves the question to a person.
 """
 
@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placet.core.state import Call
-from placet.core.table import Status
-from placet.declare.decisions import Word, facts_of_word
+from placet.core.transitions import Status
+from placet.declare.decisions import DecisionInput, facts_of_decision
 from placet.declare.tool import OnApproval, Tool
 from placet.runtime.frame import Frame, awaited
 from placet.states.run_state import approval_item
@@ -23,15 +23,15 @@ async def decide_in_code(frame: Frame, held: Sequence[tuple[Call, Tool | None]])
     asked = [(call, callback) for call, tool in held if (callback := _callback(tool)) is not None]
     if not asked:
         return
-    await frame.journal.commit()  # callbacks are user code, and may take for ever: the questions are safe first
+    await frame.journal.commit()  # callbacks are user code, and may take forever: the questions are safe first
     for call, callback in asked:
         entry = frame.run.ledger.entry(call.id)
         now = frame.run.calls.get(call.id)
         if entry is None or now is None or now.status is not Status.HELD:
             continue  # a grant, or a person, was quicker
-        word = await _word(frame, call, callback)
-        if word is not None:
-            decision, _ = facts_of_word(entry, word, frame.journal.now())
+        given = await _asked_in_code(frame, call, callback)
+        if given is not None:
+            decision, _ = facts_of_decision(entry, given, frame.journal.now())
             if entry.decide_by is None or decision.at < entry.decide_by:  # or it took too long: the question has ended
                 frame.note(decision)
 
@@ -40,7 +40,7 @@ def _callback(tool: Tool | None) -> OnApproval | None:
     return tool.on_approval if tool is not None else None
 
 
-async def _word(frame: Frame, call: Call, callback: OnApproval) -> Word | None:
+async def _asked_in_code(frame: Frame, call: Call, callback: OnApproval) -> DecisionInput | None:
     """What the callback decided, or None: it decided nothing."""
     item = approval_item(frame.run, frame.run.calls[call.id], frame.run_id, frame.graph)
     try:
@@ -51,15 +51,15 @@ async def _word(frame: Frame, call: Call, callback: OnApproval) -> Word | None:
             extra={"action": "on_approval_failed", "run_id": frame.run_id, "call_id": call.id, "error": repr(error)},
         )
         return None
-    return word_of(answer)
+    return decision_of(answer)
 
 
-def word_of(answer: Any) -> Word | None:
+def decision_of(answer: Any) -> DecisionInput | None:
     """`{"approve": True}`, `{"approve": False, "reason": "…"}`; anything else decides nothing."""
     if not isinstance(answer, Mapping) or not isinstance(answer.get("approve"), bool):
         return None
     reason = answer.get("reason")
     text = reason if isinstance(reason, str) else None
     if answer["approve"]:
-        return Word(verdict="approve", by="on_approval", reason=text)
-    return Word(verdict="reject", by="on_approval", reason=text, message=text)
+        return DecisionInput(verdict="approve", by="on_approval", reason=text)
+    return DecisionInput(verdict="reject", by="on_approval", reason=text, message=text)

@@ -14,7 +14,7 @@
     started ──elicit──▸ elicited ──approve, reject, respond──▸ supplied ──start──▸ started (its body asked for input)
 
 `held`, `in_doubt`, `elicited` wait for a person. `approved`, `rejected`, `answered`, `cleared`, `given_up`, `supplied`
-are decided and wait for whoever drives the run.
+are decided and wait for the driver of the run.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Status(Enum):
     GIVEN_UP = "given_up"
     """In doubt, and a person said: let it be."""
     ELICITED = "elicited"
-    """Its body asked for a person's input and gave its place up."""
+    """Its tool function asked for a person's input and ended for now."""
     SUPPLIED = "supplied"
-    """The input is there, or somebody declined to give it: either way the body goes on with that."""
+    """The input is there, or somebody declined to give it: either way the tool function continues with that."""
     ENDED = "ended"
 
 
@@ -64,11 +64,11 @@ class Move(Enum):
     DOUBT = "doubt"
     ELICIT = "elicit"
     FINISH = "finish"
-    """End with what the body returned or raised."""
+    """End with what the tool function returned or raised."""
     REFUSE = "refuse"
-    """End without a body: rejected, answered, denied, given up."""
+    """End without running: rejected, answered, denied, given up."""
     CLOSE = "close"
-    """End a question that nobody answered: expired, superseded, cancelled."""
+    """End a question that was not answered: expired, superseded, cancelled."""
 
 
 WAITING = frozenset({Status.HELD, Status.IN_DOUBT, Status.ELICITED})
@@ -131,9 +131,9 @@ TABLE: dict[Status, dict[Move, Status]] = {
     },
     Status.GIVEN_UP: {Move.REFUSE: Status.ENDED},
     Status.ELICITED: {
-        Move.ELICIT: Status.ELICITED,  # an answer was taken back: it is asked anew, under a new number
+        Move.ELICIT: Status.ELICITED,  # an answer was taken back: it is asked again, under a new number
         Move.APPROVE: Status.SUPPLIED,
-        Move.REJECT: Status.SUPPLIED,  # the body is told that nobody gives the input
+        Move.REJECT: Status.SUPPLIED,  # the tool function reads that nobody gives the input
         Move.RESPOND: Status.SUPPLIED,
         Move.CLOSE: Status.ENDED,
     },

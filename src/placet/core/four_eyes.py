@@ -1,7 +1,7 @@
-"""Four eyes: where they are demanded, a yes counts only from somebody else than whoever started the run.
+"""Four eyes: where they are demanded, a yes counts only from a person other than the one who started the run.
 
 The rule is the store's, and every door asks it here: a decision by hand, a standing decision, a state that comes back,
-and the last look before a call is claimed. What is not known does not count: silence is not somebody else.
+and the last look before a call is claimed. What is not known does not count: silence is not another person.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def is_demanded(patterns: Iterable[Pattern], agent: str, tool: str) -> bool:
     return any(fnmatchcase(agent, path) and fnmatchcase(tool, name) for path, name in patterns)
 
 
-def why_not_theirs(
+def why_approval_does_not_count(
     patterns: Sequence[Pattern], *, agent: str, tool: str, started_by: str | None, author: str | None
 ) -> str | None:
     """Why a yes of this author does not count for such a call of a run with this starter; None: it counts."""
@@ -42,26 +42,26 @@ def _same(one: str, other: str) -> bool:
     return one.strip().casefold() == other.strip().casefold()
 
 
-def why_not_these(patterns: Sequence[Pattern], root: RunFold, facts: Iterable[AnyFact]) -> str | None:
+def why_decisions_do_not_count(patterns: Sequence[Pattern], root: RunFold, facts: Iterable[AnyFact]) -> str | None:
     """Why one of these decisions, which are about to be appended, does not count; None: all of them do."""
     for fact in facts:
         bare = fact.fact if isinstance(fact, InChild) else fact
-        if isinstance(bare, DecisionMade) and (why := why_not_this(patterns, root, bare)) is not None:
+        if isinstance(bare, DecisionMade) and (why := why_decision_does_not_count(patterns, root, bare)) is not None:
             return why
     return None
 
 
-def why_not_this(patterns: Sequence[Pattern], root: RunFold, decision: DecisionMade) -> str | None:
-    """The same for one decision about a call of this run or of one nested in it. Anybody may say no."""
+def why_decision_does_not_count(patterns: Sequence[Pattern], root: RunFold, decision: DecisionMade) -> str | None:
+    """The same for one decision about a call of this run or of one nested in it. Every person may reject."""
     owner, entry = root.find(path_of(decision.call)), root.ledger.entry(decision.call)
     if decision.verdict == "reject" or owner is None or entry is None:
         return None
-    return why_not_theirs(
+    return why_approval_does_not_count(
         patterns, agent=owner.response_agent, tool=entry.name, started_by=root.started_by, author=decision.by
     )
 
 
-def says_yes(facts: Iterable[AnyFact]) -> bool:
+def has_approval(facts: Iterable[AnyFact]) -> bool:
     """Whether any of them is a decision that lets something happen, or answers: then the rule has to be asked."""
     bare = (fact.fact if isinstance(fact, InChild) else fact for fact in facts)
     return any(isinstance(fact, DecisionMade) and fact.verdict != "reject" for fact in bare)

@@ -1,4 +1,5 @@
-"""Observers at work: told what becomes durable. They decide nothing; an error in one is logged and stays its own."""
+"""Observers at work: notified of what becomes durable. They decide nothing; an error in one is logged and stays its
+own."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ logger = logging.getLogger("placet.observers")
 V = TypeVar("V")
 
 
-class Watch:
+class DriveObservers:
     """The observers of one drive."""
 
     def __init__(self, run_id: str, observers: Sequence[Observer], log: Log, metadata: Mapping[str, str]) -> None:
@@ -28,10 +29,10 @@ class Watch:
             self._guarded(lambda each=each: each.on_facts(at, facts))  # type: ignore[misc]
 
     @contextmanager
-    def around_body(self, call_id: str) -> Iterator[None]:
+    def around_tool_function(self, call_id: str) -> Iterator[None]:
         with ExitStack() as stack:
             for each in self._observers:
-                stack.enter_context(_Guarded(self._guarded(lambda each=each: each.around_body(call_id))))  # type: ignore[misc]
+                stack.enter_context(_Guarded(self._guarded(lambda each=each: each.around_tool_function(call_id))))  # type: ignore[misc]
             yield
 
     def drive_ended(self, error: BaseException | None) -> None:
@@ -39,9 +40,9 @@ class Watch:
             self._guarded(lambda each=each: each.drive_ended(error))  # type: ignore[misc]
 
     @staticmethod
-    def _guarded(tell: Callable[[], V]) -> V | None:
+    def _guarded(notify: Callable[[], V]) -> V | None:
         try:
-            return tell()
+            return notify()
         except Exception:
             logger.exception("an observer failed", extra={"action": "observer_failed"})
             return None
@@ -54,8 +55,8 @@ class _Guarded(AbstractContextManager[None]):
         self._inner: AbstractContextManager[None] = inner if inner is not None else nullcontext()
 
     def __enter__(self) -> None:
-        if Watch._guarded(lambda: (self._inner.__enter__(), True)) is None:
+        if DriveObservers._guarded(lambda: (self._inner.__enter__(), True)) is None:
             self._inner = nullcontext()
 
     def __exit__(self, *raised: object) -> None:
-        Watch._guarded(lambda: self._inner.__exit__(*raised))  # type: ignore[arg-type]  # passed on as they came
+        DriveObservers._guarded(lambda: self._inner.__exit__(*raised))  # type: ignore[arg-type]  # passed on as they came

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import argument_part
 from placet.desk.pages.rendering import about, show
-from placet.desk.pages.words import json_text, shortened, size
+from placet.desk.pages.text_format import json_text, shortened, size
 from placet.desk.web.context import Web, actor_of, web_of
 from placet.desk.web.deciding import decision_about, request_or_404
 from placet.desk.web.problems import Problem

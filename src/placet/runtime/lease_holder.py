@@ -15,7 +15,7 @@ class Driver:
     __slots__ = ("__weakref__",)
 
 
-class Tenure:
+class LeaseHolder:
     """The time in which a drive has a lease. It ends once, whatever happens, cancelled or not."""
 
     def __init__(self, store: Store, lease: Lease) -> None:
@@ -36,12 +36,12 @@ class Tenure:
             return
         lease, self._lease = self._lease, None
         releasing = asyncio.ensure_future(self._store.release(lease, sys.maxsize))
-        releasing.add_done_callback(_heard)
+        releasing.add_done_callback(_read_error)
         with contextlib.suppress(asyncio.CancelledError):  # the release goes on; the error in flight is the one to tell
             await asyncio.shield(releasing)
 
 
-def _heard(releasing: asyncio.Future[bool]) -> None:
+def _read_error(releasing: asyncio.Future[bool]) -> None:
     """A release that fails when nobody waits for it any more: the lease ends by itself, asyncio need not complain."""
     if not releasing.cancelled():
         releasing.exception()

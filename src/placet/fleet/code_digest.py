@@ -13,11 +13,11 @@ from placet.facts.events import PlainFact
 def code_digest(agents: Sequence[Agent[Any]]) -> str:
     """Agents, their tools as they would be approved, where they lead, and the facts that can be read."""
     known = sorted(f"{fact.__name__}({','.join(fact.__struct_fields__)})" for fact in get_args(PlainFact))
-    words = [*known, *sorted(set(_words(agents)))]
-    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:16]
+    signatures = [*known, *sorted(set(_signatures(agents)))]
+    return hashlib.sha256("\n".join(signatures).encode()).hexdigest()[:16]
 
 
-def _words(agents: Sequence[Agent[Any]]) -> Iterator[str]:
+def _signatures(agents: Sequence[Agent[Any]]) -> Iterator[str]:
     seen: set[int] = set()
     left = list(agents)
     while left:

@@ -11,16 +11,15 @@ from datetime import datetime
 from typing import Literal
 
 from placet.core.approvals import name_of
+from placet.core.four_eyes import is_demanded
 from placet.core.gate import calls_under
 from placet.core.json_schema import TOP, problems_of_property
-from placet.core.separation import is_demanded
 from placet.declare.agent_graph import AgentGraph
-from placet.declare.decisions import Grant, facts_of_word
-from placet.declare.decisions import Word as Said
+from placet.declare.decisions import DecisionInput, Grant, facts_of_decision
 from placet.declare.tool import Tool
 from placet.desk.desk import Desk, DeskRequest
 from placet.desk.web.context import Web
-from placet.desk.web.deciding import Always, Word, call_of
+from placet.desk.web.deciding import Always, Decision, call_of
 from placet.desk.web.problems import FieldProblem, Problem
 from placet.facts.codec import JsonObject, canonical
 from placet.facts.errors import PlacetError
@@ -44,15 +43,17 @@ def refuse_what_decides_nothing(
     strange = _unknown_names(tool, arguments or {}) if tool is not None else []
     if strange:
         known = ", ".join(_properties(tool)) or "none"
-        words = f"{tool_name} takes no argument {', '.join(map(repr, strange))}: no call would fit. It takes: {known}."
-        raise _wrong("arguments", words)
+        message = (
+            f"{tool_name} takes no argument {', '.join(map(repr, strange))}: no call would fit. It takes: {known}."
+        )
+        raise _field_problem("arguments", message)
     if until is not None and until.timestamp() <= now:
-        raise _wrong("until", "The time is over already: such a standing decision would never decide anything.")
+        raise _field_problem("until", "The time is over already: such a standing decision would never decide anything.")
 
 
 def _refuse_unknown(desk: Desk, agent: str, tool_name: str) -> None:
     if not desk.agents:
-        raise _wrong(
+        raise _field_problem(
             "agent",
             "This desk does not have the agents' code, and a standing decision is bound to the tool as it is: start it "
             "with the agents (straight on a store: --agents MODULE:NAME), or say «always» with a decision.",
@@ -60,14 +61,14 @@ def _refuse_unknown(desk: Desk, agent: str, tool_name: str) -> None:
     owner = desk.agent_at(agent)
     if owner is None:
         names = ", ".join(each.address for each in desk.agents)
-        raise _wrong("agent", f"This desk has no agent {agent[:80]!r}. It has: {names}{BY_PATH}.")
+        raise _field_problem("agent", f"This desk has no agent {agent[:80]!r}. It has: {names}{BY_PATH}.")
     if owner.tool_named(tool_name) is None and not owner.mcp_servers:
         names = ", ".join(each.name for each in owner.function_tools) or "none"
-        raise _wrong("tool", f"Agent {agent[:80]!r} has no tool {tool_name[:80]!r}. It has: {names}.")
+        raise _field_problem("tool", f"Agent {agent[:80]!r} has no tool {tool_name[:80]!r}. It has: {names}.")
 
 
-def _wrong(field: str, words: str) -> Problem:
-    return Problem(422, "user_error", words, errors=[FieldProblem(field=field, message=words)])
+def _field_problem(field: str, message: str) -> Problem:
+    return Problem(422, "user_error", message, errors=[FieldProblem(field=field, message=message)])
 
 
 def _properties(tool: Tool | None) -> Mapping[str, object]:
@@ -82,7 +83,7 @@ def _unknown_names(tool: Tool, arguments: Mapping[str, object]) -> list[str]:
     return [name for name in arguments if name not in _properties(tool)]
 
 
-async def remarks_on_grant(web: Web, made: GrantMade) -> list[str]:
+async def warnings_on_grant(web: Web, made: GrantMade) -> list[str]:
     """What should be known about a standing decision that was made, in words."""
     tool = web.desk.tool_at(made.agent, name_of(made.tool))
     others = [each for each in await web.desk.grants() if each.id != made.id]
@@ -117,11 +118,11 @@ def _ill_fitting(tool: Tool, arguments: JsonObject) -> Iterable[str]:
         yield f"Few calls will fit it, if any: {'; '.join(found)}."
 
 
-def contradicting(standing: Iterable[GrantMade], made: GrantMade, now: float) -> list[GrantMade]:
+def contradicting(grants: Iterable[GrantMade], made: GrantMade, now: float) -> list[GrantMade]:
     """Those that say the opposite of calls that this one reaches too."""
     return [
         each
-        for each in standing
+        for each in grants
         if each.verdict != made.verdict
         and (each.agent, each.tool, each.fingerprint) == (made.agent, made.tool, made.fingerprint)
         and (each.until is None or each.until > now)
@@ -146,15 +147,15 @@ def _contradiction(other: GrantMade, made: GrantMade | Always) -> str:
     )
 
 
-async def remarks_on_always(web: Web, request: DeskRequest, word: Word) -> list[str]:
+async def warnings_on_always(web: Web, request: DeskRequest, decision: Decision) -> list[str]:
     """The same for a standing decision that is about to be made with a decision about one call."""
-    if word.always is False or word.decision not in ("approve", "reject"):
+    if decision.always is False or decision.decision not in ("approve", "reject"):
         return []
-    wanted = word.always if isinstance(word.always, Always) else Always()
+    wanted = decision.always if isinstance(decision.always, Always) else Always()
     found = [
         each
-        for each in await standing_about(web, request)
-        if each.verdict != word.decision and _may_both_fit(each.arguments, wanted.arguments)
+        for each in await grants_about(web, request)
+        if each.verdict != decision.decision and _may_both_fit(each.arguments, wanted.arguments)
     ]
     return [_contradiction(each, wanted) for each in found]
 
@@ -169,12 +170,12 @@ async def would_decide(
     if found is None or entry is None or entry.decision is not None or not always:
         return []
     run, now = found[2], web.clock.now()
-    _, (made,) = facts_of_word(entry, Said(verdict=verdict, always=always), now)
+    _, (made,) = facts_of_decision(entry, DecisionInput(verdict=verdict, always=always), now)
     asked = [(each, run.ledger.entry(each)) for each in calls_under(run, made, now)]
     return [request_id(request.run_id, call, each.request) for call, each in asked if each is not None]
 
 
-async def standing_about(web: Web, request: DeskRequest) -> list[GrantMade]:
+async def grants_about(web: Web, request: DeskRequest) -> list[GrantMade]:
     """The standing decisions that are about this tool of this agent, in this run or in all, and are not over."""
     found = {each.id: each for each in [*await web.desk.grants(), *await _of_run(web, request)]}
     now = web.clock.now()
@@ -199,7 +200,7 @@ async def _of_run(web: Web, request: DeskRequest) -> Sequence[GrantMade]:
 # -- holds ------------------------------------------------------------------------------------------------------------
 
 
-async def remarks_on_hold(web: Web, kind: HoldKind, name: str) -> list[str]:
+async def warnings_on_hold(web: Web, kind: HoldKind, name: str) -> list[str]:
     """That nobody here knows what is held, in words: it may be a slip, or the name of something that comes later."""
     if kind == "run":
         is_known = await web.desk.store.run(name) is not None
@@ -226,8 +227,8 @@ def _is_agent(desk: Desk, name: str) -> bool:
 
 def _is_tool(desk: Desk, name: str) -> bool:
     """A tool's name, or an agent's tool: `Support.refund`."""
-    everybody = [agent for root in desk.agents for agent in AgentGraph(root).agents()]
-    if any(agent.tool_named(name) is not None for agent in everybody):
+    agents = [agent for root in desk.agents for agent in AgentGraph(root).agents()]
+    if any(agent.tool_named(name) is not None for agent in agents):
         return True
     owner, dot, tool = name.rpartition(".")
     found = desk.agent_at(owner) if dot else None
@@ -238,6 +239,6 @@ def _known(desk: Desk, kind: Literal["agent", "tool"]) -> str:
     if kind == "agent":
         names = ", ".join(each.address for each in desk.agents)
         return f"It knows: {names}{BY_PATH}."
-    everybody = [agent for root in desk.agents for agent in AgentGraph(root).agents()]
-    names = ", ".join(sorted({tool.name for agent in everybody for tool in agent.function_tools}))
+    agents = [agent for root in desk.agents for agent in AgentGraph(root).agents()]
+    names = ", ".join(sorted({tool.name for agent in agents for tool in agent.function_tools}))
     return f"It knows: {names or 'none'}."

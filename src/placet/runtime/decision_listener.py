@@ -23,7 +23,7 @@ PAUSE_SECONDS = 0.02
 
 
 @runtime_checkable
-class TellsNews(Protocol):
+class NewsSource(Protocol):
     """A store that others append to while a run is driven, and that says so."""
 
     async def latest_sequence(self) -> int: ...
@@ -33,44 +33,44 @@ class TellsNews(Protocol):
     async def run(self, run_id: str) -> RunRecord | None: ...
 
 
-class Ears:
-    """Of one wait for tool functions: hears of words that were staged, and of a log that has grown."""
+class DecisionListener:
+    """Of one wait for tool functions: hears of decisions that were staged, and of a log that has grown."""
 
     def __init__(self, frame: Frame) -> None:
-        self.has_heard = frame.run.ledger.has_staged()
+        self.has_news_here = frame.run.ledger.has_staged()
         self.has_grown = False
-        """Others have appended to the log, and nobody has taken it in yet."""
+        """Others have appended to the log, and the driver has not read it yet."""
         self._frame = frame
         self._loop = asyncio.get_running_loop()
         self._listening: asyncio.Task[None] | None = None
-        frame.journal.listeners.add(self._hear)
-        frame.run.ledger.listen(self._hear_in_loop)
+        frame.journal.listeners.add(self._on_news)
+        frame.run.ledger.listen(self._on_news_in_loop)
 
     def open(self) -> None:
         """Listen to the store from now on, if somebody is waited for: nobody else has anything to say."""
         if self._listening is not None or not any(self._frame.journal.run.waiting()):
             return
         store = self._frame.journal.store
-        if isinstance(store, TellsNews):
+        if isinstance(store, NewsSource):
             self._listening = asyncio.create_task(self._listen(store))
 
     async def close(self) -> None:
-        self._frame.journal.listeners.discard(self._hear)
-        self._frame.run.ledger.stop_listening(self._hear_in_loop)
+        self._frame.journal.listeners.discard(self._on_news)
+        self._frame.run.ledger.stop_listening(self._on_news_in_loop)
         if self._listening is not None:
             self._listening.cancel()
             await asyncio.wait([self._listening])
 
-    def _hear(self) -> None:
-        self.has_heard = True
+    def _on_news(self) -> None:
+        self.has_news_here = True
         self._frame.news.set()
 
-    def _hear_in_loop(self) -> None:
+    def _on_news_in_loop(self) -> None:
         """From any thread: tool functions that are not coroutines run in threads, and may decide."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there any more
-            self._loop.call_soon_threadsafe(self._hear)
+            self._loop.call_soon_threadsafe(self._on_news)
 
-    async def _listen(self, store: TellsNews) -> None:
+    async def _listen(self, store: NewsSource) -> None:
         """Look only. To take in what was appended is the loop's, which nobody breaks off in the middle of it."""
         journal = self._frame.journal
         while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from placet.desk.pages.asking import form_of
+from placet.desk.pages.form_data import form_of
 from placet.desk.pages.rendering import show
 from placet.desk.web.context import actor_or_none, web_of
 from placet.desk.web.problems import Problem
