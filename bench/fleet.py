@@ -256,9 +256,9 @@ COLUMNS = (
     "runs/s",
     "empty jobs/s",
     "jobs per run",
-    "word to effect: median",
+    "decision to effect: median",
     "99th",
-    "job to body: median",
+    "job to its function: median",
     "99th",
 )
 

@@ -82,7 +82,7 @@ async def test_where_nobody_knows_who_started_a_run_only_a_no_counts(any_url: st
     await demand(any_url)
     desk = Desk(any_url, agents=[support(witness)])
     async with paused(desk) as (run, request):
-        with pytest.raises(AccessDenied, match="nobody knows who started"):
+        with pytest.raises(AccessDenied, match="the starter of this run is unknown"):
             await desk.decide(request.id, "approve", by="ben")
         await desk.decide(request.id, "reject", by="ben")
         await desk.wait(run.id, timeout=PATIENCE)

@@ -149,7 +149,7 @@ async def test_a_worker_that_is_killed_in_the_middle_of_a_call_leaves_it_in_doub
 
     said = await run_program("tests.mcp.worker", "look", store, str(effects.path))
 
-    assert said == "in_doubt slow: its worker is gone, and nobody knows whether it happened\n"
+    assert said == "in_doubt slow: its worker is gone, and it is unknown whether it happened\n"
     assert effects.lines.count("begin a") == 1
 
 

@@ -224,9 +224,7 @@ async def test_a_question_that_nobody_answers_in_time_ends_the_call_with_a_sente
 
     result = await Runner.run(agent, state, run_config=config)
 
-    assert outputs(result)["c1"].startswith(
-        "This call was broken off: it asked for input, and nobody answered in time."
-    )
+    assert outputs(result)["c1"].startswith("This call was stopped: it asked for input, and no answer came in time.")
     assert effects.lines == []
 
 

@@ -227,7 +227,7 @@ async def test_between_people_a_contradiction_is_an_error_that_names_both(by, ba
     with pytest.raises(StaleApproval) as refusal:
         mine.merge(theirs)
 
-    assert all((who or "somebody unnamed") in str(refusal.value) for who in by)
+    assert all((who or "an unnamed person") in str(refusal.value) for who in by)
     assert mine.to_string() == before
 
 

@@ -17,7 +17,7 @@ from placet.core.transitions import Status
 from placet.facts.events import GrantMade
 
 CHANGED = "what was approved is not what would run now: the tool or its arguments changed in between"
-CHANGED_WHILE_ASKING = "its tool changed while what it asked was answered: it cannot go on with the answer"
+CHANGED_WHILE_ASKING = "its tool changed before its question was answered: it cannot continue with the answer"
 TOO_LATE = "the approval was not used in time"
 GRANT_GONE = "the standing decision by which it was approved was taken back before it began"
 GRANT_OVER = "the standing decision by which it was approved ended before it began"

@@ -188,12 +188,12 @@ def _is_later_decision(before: DecisionMade, other: DecisionMade) -> bool:
 def contradiction(earlier: DecisionMade, late: DecisionMade) -> str:
     return (
         f"Call {earlier.call} is decided: {decision_text(earlier)}. "
-        f"The later word, {decision_text(late)}, contradicts that and was not applied."
+        f"The later decision, {decision_text(late)}, contradicts that and was not applied."
     )
 
 
 def decision_text(decision: DecisionMade) -> str:
-    return f"'{decision.verdict}' by {decision.by or 'somebody unnamed'} at {time_text(decision.at)}"
+    return f"'{decision.verdict}' by {decision.by or 'an unnamed person'} at {time_text(decision.at)}"
 
 
 def time_text(at: float) -> str:
@@ -218,7 +218,7 @@ def facts_to_revoke(
     call = owner.calls.get(local) if owner is not None else None
     if call is None or call.status not in RUNNABLE:
         raise _cannot_revoke(run, call, entry.decision)
-    who = f"its approval was taken back by {by or 'somebody unnamed'}" + (f": {reason}" if reason else "")
+    who = f"its approval was taken back by {by or 'an unnamed person'}" + (f": {reason}" if reason else "")
     made = [grant for grant in run.ledger.grants() if is_made_with(grant, entry.decision, entry)]
     facts: list[AnyFact] = [GrantRevoked(grant.id, by, at, reason) for grant in made]
     for owner, each in _not_begun(run):

@@ -366,7 +366,7 @@ def _call_in_doubt(run: RunFold, fact: e.CallInDoubt) -> None:
 
 def _input_asked(run: RunFold, fact: e.InputAsked) -> None:
     if not fact.questions:
-        raise IllegalTransition(f"Call {fact.call} asks nothing: nobody could answer that.")
+        raise IllegalTransition(f"Call {fact.call} asks nothing: it cannot be answered.")
     _ask_about(run, fact, Move.ELICIT)
     call = run.calls[fact.call]
     call.questions, call.asked_state, call.answers = fact.questions, fact.state, None

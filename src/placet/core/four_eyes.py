@@ -27,13 +27,13 @@ def why_approval_does_not_count(
         return None
     if started_by is None:
         return (
-            "nobody knows who started this run, and four eyes are asked for: no yes counts here, only a no. Start runs "
+            "the starter of this run is unknown, and four eyes are demanded: only a rejection counts here. Start runs "
             "with `by=…`, or with RunConfig(started_by=…)."
         )
     if author is None:
-        return "whoever said yes gave no name, and four eyes are asked for: somebody with a name has to."
+        return "the approval has no name, and four eyes are demanded: a person with a name must approve."
     if _same(author, started_by):
-        return f"{author} started this run: four eyes are asked for, so somebody else has to say yes."
+        return f"{author} started this run, and four eyes are demanded: another person must approve."
     return None
 
 

@@ -50,7 +50,7 @@ def _is_to_begin(run: RunFold, call: Call, *, is_driven: bool) -> bool:
 def holds_text(holds: Sequence[Hold]) -> str | None:
     """Why a run does not go on, for people."""
     texts = (
-        f"{hold.kind} {hold.name} is held by {hold.by or 'somebody unnamed'}"
+        f"{hold.kind} {hold.name} is held by {hold.by or 'an unnamed person'}"
         + (f": {hold.reason}" if hold.reason else "")
         for hold in holds
     )

@@ -45,7 +45,7 @@ def problem_with(output: Sequence[JsonObject]) -> str | None:
         if problem is not None:
             return problem
         if kind in ASKS_FOR_MORE:
-            return f"it holds a '{kind}', which waits for an output that nobody here can give"
+            return f"it holds a '{kind}', which waits for an output that cannot be given here"
     return None
 
 

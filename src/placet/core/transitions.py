@@ -11,7 +11,7 @@
         │           └──end (expired, superseded, cancelled)
         └──end (denied)
 
-    started ──elicit──▸ elicited ──approve, reject, respond──▸ supplied ──start──▸ started (its body asked for input)
+    started ──elicit──▸ elicited ──approve, reject, respond──▸ supplied ──start──▸ started (it asked for input)
 
 `held`, `in_doubt`, `elicited` wait for a person. `approved`, `rejected`, `answered`, `cleared`, `given_up`, `supplied`
 are decided and wait for the driver of the run.

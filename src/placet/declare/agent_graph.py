@@ -116,7 +116,7 @@ class AgentGraph:
                 if labels.setdefault(label, target) is not target:
                     raise UserError(
                         f"Agent '{agent.name}' hands over to two agents named '{target.name}', "
-                        "and no path tells them apart: give one of them Agent(key=…)."
+                        "and both have the same path: give one of them Agent(key=…)."
                     )
 
 

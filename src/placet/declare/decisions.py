@@ -146,7 +146,7 @@ def facts_of_decision(
 def refuse_if_hosted(entry: Entry, verdict: Verdict) -> None:
     """A call that the model's provider makes itself can be allowed or not: nobody can change it or answer it."""
     if entry.tool.startswith(f"{HOSTED_MCP}:") and verdict in ("edit", "respond"):
-        what = "its arguments cannot be changed" if verdict == "edit" else "nobody can answer in its place"
+        what = "its arguments cannot be changed" if verdict == "edit" else "it cannot be answered in its place"
         raise UserError(
             f"The tool '{entry.name}' is called by the model's provider, on an MCP server: {what}. "
             "Approve or reject it."

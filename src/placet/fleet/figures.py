@@ -33,7 +33,7 @@ class FleetNumbers(msgspec.Struct, frozen=True, kw_only=True):
     store: StoreNumbers
     workers: list[WorkerNumbers]
     rings: int
-    """Rings that no worker has heard yet."""
+    """Notifications in the queue that no worker has taken yet."""
 
 
 async def fleet_numbers(store: DeskStore) -> FleetNumbers:

@@ -26,7 +26,7 @@ def metrics_text(numbers: FleetNumbers) -> str:
 
 
 def _fleet_families(numbers: FleetNumbers) -> Iterator[Metric]:
-    yield gauge("placet_rings_waiting", "Rings that no worker has heard yet.", numbers.rings)
+    yield gauge("placet_rings_waiting", "Notifications in the queue that no worker has taken yet.", numbers.rings)
     states = GaugeMetricFamily("placet_workers", "Workers by state.", labels=["state"])
     for state in ("working", "stopping", "lost"):
         states.add_metric([state], sum(each.state == state for each in numbers.workers))

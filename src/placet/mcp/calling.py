@@ -76,8 +76,7 @@ class Calling:
     def _without_answers(self, answers: Mapping[str, JsonObject], state: str | None) -> Failed | None:
         if state is not None:
             raise ToolOutcomeUnknown(
-                f"MCP server '{self.server}' asked for input and now speaks an older protocol: it cannot be told the "
-                "answer"
+                f"MCP server '{self.server}' asked for input and now speaks an older protocol: it cannot get the answer"
             )
         declined = [key for key, answer in answers.items() if answer.get("action") != "accept"]
         return Failed("A person declined what the server asked for: the call was not made.") if declined else None
@@ -137,7 +136,8 @@ class Calling:
             raise ToolTimeoutError(f"{what} timed out. It may or may not have taken effect.") from error
         if error.code == CONNECTION_CLOSED or _is_of_a_gateway(error):
             raise ToolOutcomeUnknown(
-                f"the connection to MCP server '{self.server}' broke while it ran, and nobody knows whether it happened"
+                f"the connection to MCP server '{self.server}' broke while it ran, and it is unknown whether "
+                "it happened"
             ) from error
         if error.code == URL_ELICITATION_REQUIRED and not connection.is_stateless:
             return NeedsInput(links_of(UrlElicitationRequiredError.from_error(error.error).elicitations))

@@ -76,7 +76,7 @@ def create_arguments(model: str, request: ModelRequest) -> dict[str, Any]:  # An
 def _refuse_the_background(settings: ModelSettings) -> None:
     body = settings.extra_body if isinstance(settings.extra_body, Mapping) else {}
     if (settings.extra_args or {}).get("background") or body.get("background"):
-        raise UserError("A response in the background has no answer to go on with: leave `background` out.")
+        raise UserError("A response in the background has no answer to continue with: leave `background` out.")
 
 
 def _tool(tool: ToolSpec) -> JsonObject:

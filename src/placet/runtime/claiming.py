@@ -179,7 +179,7 @@ def _carry_out(frame: Frame, call: Call, tool: Tool | None, verdict: Verdict) ->
             approved = ", although it was approved" if call.decision is not None else ""
             frame.note(CallEnded(call.id, "denied", f"Tool '{call.name}' was not run{approved}: {why}."))
         case AskedAnew(why) | TakenBack(why):
-            assert tool is not None, "nobody is asked about a handoff"
+            assert tool is not None, "no person is asked about a handoff"
             settle_values(frame, call, tool)
             frame.note(hold(frame, call, tool, why))
         case Passed():

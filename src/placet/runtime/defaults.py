@@ -37,7 +37,7 @@ def set_model_names(resolve: Callable[[str | None], Model]) -> None:
 def model_named(name: str | None) -> Model:
     """The model with this name (None: the default one), or UserError saying what to install or to write."""
     if _model_named is None:
-        raise UserError(f"Nobody knows the model {name!r}: pass a model object, or import placet before its parts.")
+        raise UserError(f"There is no model {name!r}: pass a model object, or import placet before its parts.")
     return _model_named(name)
 
 

@@ -417,7 +417,7 @@ async def recover_calls(frame: Frame, calls: list[Call]) -> None:
         if tool.recovery == "retry":
             await _begin(frame, [call])
         elif tool.recovery == "ask":
-            frame.note(in_doubt(frame, job, "its worker is gone, and nobody knows whether it happened"))
+            frame.note(in_doubt(frame, job, "its worker is gone, and it is unknown whether it happened"))
         else:
             await _reconcile(frame, job, parse_arguments(job.arguments) or {})
 

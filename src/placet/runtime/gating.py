@@ -88,7 +88,7 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     held = [call for call, verdict in zip(calls, verdicts, strict=True) if type(verdict) is Ask]
     for call, tool, verdict in zip(calls, tools, verdicts, strict=True):
         if isinstance(verdict, Ask):
-            assert tool is not None, "nobody is asked about a tool that does not exist"
+            assert tool is not None, "no person is asked about a tool that does not exist"
             frame.note(hold(frame, call, tool, verdict.why))
         elif isinstance(verdict, str):
             frame.note(CallEnded(call.id, "denied", verdict))
@@ -364,10 +364,8 @@ def _by_grant(grant: GrantMade, entry: Entry, now: float) -> DecisionMade:
     )
 
 
-EXPIRED = "This call was not carried out: nobody decided about it in time."
-NOT_ANSWERED = (
-    "This call was broken off: it asked for input, and nobody answered in time. Parts of it may have been done."
-)
+EXPIRED = "This call was not carried out: it was not decided in time."
+NOT_ANSWERED = "This call was stopped: it asked for input, and no answer came in time. Parts of it may have been done."
 
 
 def expire_questions(frame: Frame) -> None:

@@ -103,7 +103,7 @@ class Journal:
         """The last look before an effect."""
         if not self.has_lease:
             raise RunConflict(
-                f"The right to drive run {self.log.run_id} has run out: somebody else may have taken over."
+                f"The right to drive run {self.log.run_id} has run out: another process may have taken the run over."
             )
 
     def note(self, path: str, fact: PlainFact) -> None:
@@ -187,7 +187,7 @@ class Journal:
         stored = await self._stored_log()
         if stored is None or not stored.starts_with(self.log) or len(stored) == len(self.log):
             raise RunConflict(
-                f"Run {self.log.run_id} was changed by somebody else: its log is not the one that was driven."
+                f"Run {self.log.run_id} was changed by another process: its log is not the one that was driven."
             )
         pending = [*facts, *self._noted]  # others may have noted something while the append was on its way
         self._noted.clear()

@@ -363,7 +363,7 @@ async def _look(frame: Frame, request: ModelRequest, retrying: Retrying, cause: 
             await frame.config.clock.sleep(delay)
     if found is None:
         raise DeliveryUnknown(
-            "Nobody knows whether the conversation took the last request. Look there, then resume the state with "
+            "It is unknown whether the conversation took the last request. Look there, then resume the state with "
             "resend=True (it was not taken: send it again) or resend=False (it was taken)."
         ) from cause
     return found

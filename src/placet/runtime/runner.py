@@ -197,9 +197,9 @@ def _check_options(given: Input, options: Mapping[str, Any]) -> None:
         if name in options:
             check("", **{name: (options[name], kind)})
     if options.get("resend") is not None and not isinstance(given, RunState):
-        raise UserError("resend=… settles a request of a run that is gone on with: a new run has none. Leave it out.")
+        raise UserError("resend=… settles a request of a run that is resumed: a new run has none. Leave it out.")
     if options.get("own_history") and not isinstance(given, RunState):
-        raise UserError("own_history=True is for a run that is gone on with: a new run has its own history anyway.")
+        raise UserError("own_history=True is for a run that is resumed: a new run has its own history anyway.")
     check_handlers(options.get("error_handlers"))
 
 
@@ -333,7 +333,7 @@ def _choose_own_history(journal: Journal) -> None:
     """Have the run send its own history. Its driver is the only one: a request without an answer is lost."""
     chosen = choose_own_history(journal.run, None, journal.now())
     if chosen and journal.run.request == "sent":
-        journal.note("", RequestLost("whoever sent it is gone"))
+        journal.note("", RequestLost("its sender is gone"))
     journal.note_all(chosen)
 
 
@@ -412,11 +412,11 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
 
 
 def _check_resend(order: Order, run: RunFold) -> None:
-    """A word about a request that nobody asked about would settle the next one that is lost, unseen."""
+    """An answer to a question that was not asked would settle the next lost request, unseen."""
     if order.resend is not None and not (run.delivery == "conversation" and run.request != "none"):
         raise UserError(
-            "resend=… says what became of a request whose fate nobody knows (DeliveryUnknown), and this run has none: "
-            "resume it without."
+            "resend=… says what happened to a request whose result is unknown (DeliveryUnknown). This run has no such "
+            "request: resume it without."
         )
 
 

@@ -67,8 +67,8 @@ def _place_unknown(name: str, run_id: str, place: str | None) -> SessionBusy:
         else "Use the same session object, or give its class a property `kept_in` that says where it is kept."
     )
     return SessionBusy(
-        f"Run {run_id} waits for people on a session '{name}', and nobody wrote down where that one is kept: it may be "
-        f"another one than this. {hint}",
+        f"Run {run_id} waits for people on a session '{name}', and it is not recorded where that one is kept: it "
+        f"may be another one than this. {hint}",
         run_id,
     )
 

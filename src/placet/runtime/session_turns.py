@@ -84,7 +84,7 @@ class SessionTurn:
         name = self._session.session_id
         if not self._is_new:
             return RunConflict(
-                f"Another run is at work on session '{name}': wait for that to return, then go on with this one."
+                f"Another run is at work on session '{name}': wait for that to return, then continue this one."
             )
         return SessionBusy(
             f"A run is at work on session '{name}': wait for it to return, or have this message wait its turn "

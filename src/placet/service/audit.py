@@ -155,7 +155,7 @@ def _verdict_on_listed(log: Log, kept: list[Head], operators: Operators) -> tupl
     if deletion is not None:
         if _is_back(log, deletion):
             message = f"{_by_whom('deleted', deletion.by, deletion.at)}, and is back: was a backup restored, or a "
-            message += "state that somebody kept resumed? Delete it again"
+            message += "kept state resumed? Delete it again"
             return Verdict(run_id=run_id, verdict="restored", message=message, deleted=deletion), erasure
         # another run has begun under its id: what was kept of the first one is settled by the deletion
         kept = [head for head in kept if (head.length, head.digest) != (deletion.length, deletion.head)]
@@ -206,7 +206,7 @@ def _is_back(log: Log, deletion: Deletion) -> bool:
 
 def _by_whom(what: str, by: str | None, at: float) -> str:
     when = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"{what} by {by or 'somebody unnamed'} at {when}"
+    return f"{what} by {by or 'an unnamed person'} at {when}"
 
 
 def _verdict_on(log: Log, kept: list[Head]) -> Verdict:

@@ -56,7 +56,7 @@ def _is_same(column: object, value: object) -> bool:
 def _of_erased(run_id: str, indexed: IndexedRun, erasure: RunErased | None) -> Iterator[str]:
     for name in ("final_output", "stopped", "started_by", "session"):
         if indexed.run[name] is not None:
-            yield f"it was erased, and the list tells its {name}"
+            yield f"it was erased, and the list shows its {name}"
     if erasure is not None and indexed.run["erased_at"] != erasure.at:
         yield "the list says otherwise than the operators' log about when it was erased"
     for columns in indexed.requests:
@@ -116,7 +116,7 @@ def _of_grants(indexed: Sequence[Mapping[str, object]], logged: Operators) -> It
         elif columns["revoked"] != (grant.id in logged.revoked):
             yield f"the operators' log says otherwise about whether grant {grant.id} was revoked"
     if made:
-        yield f"grant {min(made)} is gone, and the operators' log tells of it"
+        yield f"grant {min(made)} is gone, and the operators' log has it"
 
 
 def _grant(columns: Mapping[str, object]) -> GrantMade | None:
@@ -132,7 +132,7 @@ def _of_holds(holds: Sequence[Hold], logged: Mapping[tuple[HoldKind, str], HoldP
         if placed.pop((hold.kind, hold.name), None) != HoldPlaced(hold.kind, hold.name, hold.by, hold.at, hold.reason):
             yield f"the hold on {hold.kind} {hold.name} is not what the operators' log says"
     for kind, name in placed:
-        yield f"the hold on {kind} {name} is gone, and the operators' log tells of it"
+        yield f"the hold on {kind} {name} is gone, and the operators' log has it"
 
 
 class _Scope(msgspec.Struct, frozen=True):
@@ -171,19 +171,19 @@ def _of_users(users: Mapping[str, _Person | None], logged: Mapping[str, UserChan
     for name, user in users.items():
         fact = logged.get(name)
         if fact is None or fact.change == "removed":
-            yield f"the operators' log knows of no user {name}: they were added past Placet, or before it told of users"
+            yield f"the operators' log knows of no user {name}: added without Placet, or before it recorded users"
         elif user is None or (user.role, user.patterns, user.is_active) != (fact.role, fact.decides, fact.is_active):
             yield f"user {name} may do something else than the operators' log says"
     for name, fact in logged.items():
         if fact.change != "removed" and name not in users:
-            yield f"user {name} is gone, and the operators' log tells of no removal"
+            yield f"user {name} is gone, and the operators' log has no removal"
 
 
 def _of_tokens(tokens: Mapping[str, _Person | None], logged: Mapping[str, TokenChanged]) -> Iterator[str]:
     for token_id, token in tokens.items():
         fact = logged.get(token_id)
         if fact is None or fact.change == "revoked":
-            yield f"the operators' log knows of no token {token_id}: made past Placet, or before it told of tokens"
+            yield f"the operators' log knows of no token {token_id}: made without Placet, or before it recorded tokens"
         elif token is None or (token.role, token.patterns, token.owner) != (fact.role, fact.decides, fact.owner):
             yield f"token {token_id} may do something else than the operators' log says"
 

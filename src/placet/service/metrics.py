@@ -36,8 +36,8 @@ class _Given(Collector):
 def store_families(store: StoreNumbers) -> Iterator[Metric]:
     """What is true of the whole store: every process that reads it tells the same."""
     oldest = store.oldest_request.seconds if store.oldest_request is not None else 0.0
-    yield gauge("placet_runs_driven", "Runs that somebody drives.", store.driven)
-    yield gauge("placet_runs_due", "Runs with something to do that nobody drives yet.", store.due)
+    yield gauge("placet_runs_driven", "Runs that a process drives.", store.driven)
+    yield gauge("placet_runs_due", "Runs with something to do that no process drives yet.", store.due)
     yield gauge("placet_runs_due_seconds", "How long the first of them has waited.", store.due_seconds)
     yield gauge("placet_runs_waiting", "Runs that wait for people.", store.waiting)
     yield gauge("placet_runs_running", "Runs that neither ended nor wait nor were stopped.", store.running)

@@ -112,6 +112,6 @@ def _difference(row: RequestRecord, truth: RequestRecord | None) -> str:
 def _altered(request_id: str, what: str) -> IndexAltered:
     logger.error("index altered", extra={"action": "index_altered", "request_id": request_id, "what": what})
     return IndexAltered(
-        f"Request {request_id} is not what its run's log asks: {what}. Somebody wrote to the store past Placet. "
+        f"Request {request_id} is not what its run's log asks: {what}. The store was changed without Placet. "
         "Nothing was decided. «placet audit verify» says what else was changed; restore the store, or cancel the run."
     )

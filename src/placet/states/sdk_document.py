@@ -234,7 +234,7 @@ def _refuse_unknowable(state: SdkState) -> None:
     if state.pending_session_write is not None:
         session = state.pending_session_write.get("session_id")
         raise StateRefused(
-            f"The state has a pending session write (pending_session_write, session {session!r}): nobody knows which "
+            f"The state has a pending session write (pending_session_write, session {session!r}): it is unknown which "
             "of its items the session holds. Finish the write with the SDK that began it, then move the state."
         )
     if state.interruptions and not state.model_responses:
@@ -242,7 +242,7 @@ def _refuse_unknowable(state: SdkState) -> None:
     if state.terminal_unrecoverable:
         raise StateRefused(
             "The state is of a run that ended without keeping its result (terminal_unrecoverable): "
-            "it cannot be gone on with."
+            "it cannot be continued."
         )
     if state.sandbox is not None:
         raise StateRefused("The state holds a sandbox (sandbox), and Placet has none: finish the run with the SDK.")

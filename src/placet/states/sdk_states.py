@@ -173,7 +173,7 @@ class _Reader:
     async def _read_turn(self, response: Response, *, is_last: bool) -> None:
         problem = problem_with(response.output)
         if problem is not None:
-            raise StateRefused(f"Placet cannot go on with the state's response {response.response_id}: {problem}.")
+            raise StateRefused(f"Placet cannot continue with the state's response {response.response_id}: {problem}.")
         usage = usage_of(response.usage)
         if is_last and not self.path:
             usage.add(self.state.usage_of_context())

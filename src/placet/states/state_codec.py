@@ -148,7 +148,9 @@ def sdk_json(data: object, key: seal.Keys) -> JsonObject | None:
 
 def _require_no_key(key: seal.Keys) -> None:
     if key is not None:
-        raise SealBroken("A key was given, and the state is not sealed: anybody could have written it. It is refused.")
+        raise SealBroken(
+            "A key was given, and the state is not sealed: it may have been written by others. It is refused."
+        )
 
 
 def _parsed(text: str) -> JsonObject:

@@ -87,7 +87,7 @@ class MemoryStore:
             held = self._leases.get(run_id)
             if held is not None and held[1]() is not None:
                 raise RunConflict(
-                    f"Run {run_id} is being driven by somebody else in this process: wait for that to return."
+                    f"Run {run_id} is being driven by another task of this process: wait for that to return."
                 )
             self._epoch += 1
             lease = Lease(run_id, self._epoch)
@@ -112,7 +112,7 @@ class MemoryStore:
             if lease is not None:
                 held = self._leases.get(run_id)
                 if held is None or held[0] is not lease:
-                    raise RunConflict(f"Run {run_id} was taken over by somebody else.")
+                    raise RunConflict(f"Run {run_id} was taken over by another process.")
             known = self._waiting.get(run_id)
             length = len(known.lines) if known is not None else 0
             if run_id in self._ended or length != len(log):

@@ -130,7 +130,7 @@ async def test_whoever_started_a_run_may_not_say_yes_where_four_eyes_are_asked_f
         yes = await post(ana, "/inbox/decide", open=waiting.id, digest=waiting.digest, decision="approve")
         no = await post(ana, "/inbox/decide", open=waiting.id, digest=waiting.digest, decision="reject", panel="reject")
 
-    assert "four eyes are asked for" in page.text
+    assert "four eyes are demanded" in page.text
     assert 'value="approve"' not in page.text
     assert "Reject…" in page.text
     assert (yes.status_code, no.status_code) == (403, 303)

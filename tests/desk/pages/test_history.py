@@ -133,7 +133,7 @@ def test_questions_that_were_escalated_or_asked_again_in_a_nested_run_are_noted(
     ]
 
     assert notes_of(story_of([*records()[:5], e.Record(5.0, inside)])) == [
-        NoteLine(5.0, "escalated", "nobody answered about 1.1/1.0 in time", 5, True),
+        NoteLine(5.0, "escalated", "no answer came about 1.1/1.0 in time", 5, True),
         NoteLine(5.0, "revoked", "ben: pay", 5),
     ]
 

@@ -190,7 +190,7 @@ async def test_calls_in_doubt_are_not_run_again_together(desk: RunningDesk) -> N
     shown = await post(ana, "/inbox/together", pick=[f"{waiting.id} {waiting.digest}"])
 
     assert 'name="pick"' not in listed
-    assert "nobody knows whether it happened" in shown.text
+    assert "it is unknown whether it happened" in shown.text
     assert "Nothing is left to decide" in shown.text
 
 

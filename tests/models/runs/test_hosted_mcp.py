@@ -281,7 +281,7 @@ async def test_its_arguments_cannot_be_changed_and_nobody_can_answer_in_its_plac
 
     with pytest.raises(UserError, match="arguments cannot be changed"):
         state.approve("r1", arguments={"path": "/b"})
-    with pytest.raises(UserError, match="nobody can answer in its place"):
+    with pytest.raises(UserError, match="it cannot be answered in its place"):
         state.respond("r1", "done")
 
     assert len(state.get_interruptions()) == 1

@@ -222,7 +222,7 @@ class Accounts:
             user = _decoded(record, User)
             if user.name != old.name and user.role == "admin" and user.is_active:
                 return [_unchanged(record)]
-        raise UserError(f"{old.name} is the only admin of this desk: make somebody else one first.")
+        raise UserError(f"{old.name} is the only admin of this desk: make another person an admin first.")
 
     async def _hashed(self, password: str) -> str:
         if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:

@@ -78,9 +78,7 @@ def _warnings_on_edit(web: Web, request: DeskRequest) -> list[str]:
     """Where the agent's code is not here, nobody has looked whether the arguments fit the tool."""
     if web.desk.agent_at(request.agent) is not None:
         return []
-    message = (
-        f"Not checked: the code of agent '{request.agent}' is not here, so nobody has looked whether the arguments fit"
-    )
+    message = f"Not checked: the code of agent '{request.agent}' is not here, so the arguments were not checked"
     return [f"{message} tool '{request.tool}'. Straight on a store, give --agents MODULE:NAME."]
 
 
@@ -150,7 +148,7 @@ OPERATIONS = (
         body=Decision,
         answer=DecidedApproval,
         problems=(404, 409),
-        details="The decision is recorded under the name of whoever asks. The same decision again is a success; a "
+        details="The decision is recorded under the user's name. The same decision again is a success; a "
         "contradicting one is a conflict (409) that names the `winner`. With `digest`, only what was shown is decided "
         "about. Edited arguments that do not fit the tool are refused (422), with `errors` by field.",
     ),

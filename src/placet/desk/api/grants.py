@@ -157,9 +157,9 @@ OPERATIONS = (
         answer=HoldsNow,
         status=201,
         problems=(409,),
-        details="Nothing that it covers starts from now on, approved or not. A call that has begun goes on. It takes "
-        "somebody who may decide all calls that it covers. A name that nobody here knows is held, too, and remarked on "
-        "in `warnings`.",
+        details="Nothing that it covers starts from now on, approved or not. A call that has begun goes on. The user "
+        "must be allowed to decide all calls that it covers. An unknown name is held, too, with a warning in "
+        "`warnings`.",
     ),
     Operation(
         "DELETE",
@@ -171,6 +171,6 @@ OPERATIONS = (
         query=WhichHold,
         status=204,
         problems=(404,),
-        details="One of one's own; an admin ends anybody's.",
+        details="A hold of your own; an admin ends every hold.",
     ),
 )

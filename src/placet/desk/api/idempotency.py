@@ -123,8 +123,8 @@ def _known_answer(kept: StoredAnswer, mine: StoredAnswer) -> Response | None:
 def _in_progress(seconds: float) -> Problem:
     wait = max(1, math.ceil(seconds))
     message = (
-        "The first request with this Idempotency-Key is still being worked on, or was broken off a moment ago: ask "
-        f"again in {wait} s. If nobody works on it then, it is done."
+        "The first request with this Idempotency-Key is still at work, or was interrupted a short time ago: ask "
+        f"again in {wait} s. If no process works on it then, it is carried out."
     )
     return Problem(409, "idempotency_in_progress", message, headers={"Retry-After": str(wait)})
 

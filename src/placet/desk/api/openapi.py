@@ -35,8 +35,8 @@ TAGS = {
 }
 DESCRIPTIONS = {
     400: "The body is not JSON",
-    401: "Nobody is known: no token, or one that is not valid",
-    403: "Whoever asks may not do this",
+    401: "No user: there is no token, or it is not valid",
+    403: "The user may not do this",
     404: "There is no such thing",
     408: "The body came too slowly",
     409: "It contradicts what stands",
@@ -46,7 +46,7 @@ DESCRIPTIONS = {
     422: "What was sent is understood, and not valid",
     429: "Too many requests: see Retry-After",
     500: "An error of the desk",
-    503: "The store, or a place, is not there at the moment: see Retry-After",
+    503: "The store, or a place, is not there now: see Retry-After",
 }
 
 

@@ -81,7 +81,7 @@ async def revoke_invitation(ask: ApiRequest[Nothing, Nothing]) -> None:
 def no_admin_warning(name: str) -> str:
     """What is to be done where there are users, and no admin among them."""
     return (
-        f"Nobody at this desk is an admin, so nobody can say there who may what: «placet users change {name} --role "
+        f"This desk has no admin, so users and rights cannot be changed there: «placet users change {name} --role "
         "admin», straight on the store, makes one."
     )
 

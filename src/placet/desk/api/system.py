@@ -44,7 +44,7 @@ async def events(ask: ApiRequest[EventFilter, Nothing]) -> Response:
         return Response(None, 200, media_type=EVENT_STREAM)
     feed = ask.web.feed
     if feed.is_full or feed.is_closed:
-        message = "This process has as many listeners as it takes: try again in a moment."
+        message = "This process has the most listeners that it takes: try again in a few seconds."
         raise Problem(503, "too_many_listeners", message, headers={"Retry-After": "5"})
     after = _last_seen(ask.request.headers.get("last-event-id"), ask.query.after)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

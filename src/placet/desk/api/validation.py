@@ -11,7 +11,7 @@ from placet.desk.web.problems import FieldProblem
 
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<where>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
-_TIMESTAMP = "write a moment with its time zone, like 2030-01-31T18:00:00Z"
+_TIMESTAMP = "write a time with its time zone, like 2030-01-31T18:00:00Z"
 
 
 def field_problem(error: msgspec.ValidationError, kind: type[msgspec.Struct]) -> FieldProblem:

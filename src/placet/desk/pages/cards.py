@@ -249,7 +249,7 @@ async def _also_decided(web: Web, request: DeskRequest) -> tuple[int, int]:
 
 async def who_may(web: Web, actor: Actor, request: DeskRequest) -> str:
     if web.settings.is_open:
-        return "Everybody who reaches this desk: it runs on this machine alone and asks nobody who they are."
+        return "All who reach this desk: it runs on this machine alone and asks for no log-in."
     users = await web.accounts.users()
     names = [
         f"{user.name} (you)" if user.name == actor.name else user.name
@@ -260,9 +260,9 @@ async def who_may(web: Web, actor: Actor, request: DeskRequest) -> str:
         )
     ]
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    text = f"{', '.join(names[:MAX_NAMES])}{more}." if names else "Nobody yet: an admin says who may."
+    text = f"{', '.join(names[:MAX_NAMES])}{more}." if names else "Nobody yet: an admin must give somebody the right."
     if is_demanded(await web.desk.four_eyes(), request.agent, request.tool):
-        text += " Whoever started the run may only say no."
+        text += " The person who started the run can only reject."
     return text
 
 

@@ -217,7 +217,7 @@ async def revoke(request: Request) -> Response:
     address = link("/inbox", filters.query, open=asked.id)
     if not is_partial(request):
         return RedirectResponse(address, 303)
-    notice = Notice(f"Taken back: {asked.tool}. Nothing runs until somebody decides anew.")
+    notice = Notice(f"Taken back: {asked.tool}. Nothing runs until a person decides again.")
     context = await list_context(request, filters, None, asked.id) | {"notice": notice}
     context["card"] = await card_of(web, actor, asked)
     return await _with_list(request, render(request, "_card.html", context), context, address)
@@ -315,7 +315,7 @@ async def _why_left_out(web: Web, actor: Any, row: DeskRequest, digest: str) -> 
     if row.digest != digest:
         return "it changed since it was on your screen"
     if row.kind == "in_doubt":
-        return "nobody knows whether it happened: decide about it by itself"
+        return "it is unknown whether it happened: decide about it alone"
     if row.kind == "elicitation":
         return "it asks for something: answer it by itself"
     return await why_not_decide(web, actor, row)

@@ -111,7 +111,7 @@ def _notes_of(run: RunStory) -> Iterator[NoteLine]:
             if isinstance(step, Revoked):
                 yield NoteLine(step.at, "revoked", f"{who(step.by)}: {call.name}", step.line)
             elif isinstance(step, Escalated):
-                yield NoteLine(step.at, "escalated", f"nobody answered about {call.id} in time", step.line, True)
+                yield NoteLine(step.at, "escalated", f"no answer came about {call.id} in time", step.line, True)
         if call.child is not None:
             yield from _notes_of(call.child)
 

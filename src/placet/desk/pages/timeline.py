@@ -30,7 +30,7 @@ VERDICT_LABEL = {"approve": "approved", "reject": "rejected", "edit": "approved 
 _WAITING: dict[Literal["wait", "input", "doubt"], tuple[str, Look]] = {
     "wait": ("waits for a person", "wait"),
     "input": ("waits for a person's input", "wait"),
-    "doubt": ("in doubt: nobody knows whether it happened", "doubt"),
+    "doubt": ("in doubt: it is unknown whether it happened", "doubt"),
 }
 _BAD = ("failed", "rejected", "denied", "expired", "superseded", "cancelled")
 

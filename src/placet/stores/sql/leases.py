@@ -46,7 +46,7 @@ def driven_by(run_id: str, owner: str) -> RunConflict:
 
 
 def taken_over(run_id: str) -> RunConflict:
-    return RunConflict(f"Run {run_id} was taken over by somebody else.")
+    return RunConflict(f"Run {run_id} was taken over by another process.")
 
 
 class Renewals(Protocol):
