@@ -21,8 +21,10 @@ START = e.RunStarted("Clerk", "hello", 10)
 
 def snapshot(value: Any) -> Any:
     """All that a fold holds, at any depth, as a value that can be compared."""
-    if isinstance(value, RunFold | Call | Ledger):
-        return {name: snapshot(getattr(value, name)) for name in type(value).__slots__ if name != "_lock"}
+    if isinstance(value, Ledger):
+        return {name: snapshot(getattr(value, name)) for name in Ledger.__slots__ if name != "_lock"}
+    if isinstance(value, RunFold | Call):
+        return {name: snapshot(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, dict):
         return {key: snapshot(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -15,15 +15,16 @@ from placet.core.replay import fold_records
 from placet.core.state import RunFold
 from placet.facts import events as e
 from placet.facts.errors import IllegalTransition
-from placet.testing import assistant_message, function_call, reasoning
+from placet.testing import assistant_message, function_call
 from tests.generated.play import Play
 from tests.generated.script import Seeded, a_script, a_way
-from tests.support.folds import facts_of, shape
+from tests.support.folds import comparable, facts_of
+from tests.support.written_logs import LogWriter, decided, held
 
 
 def by_fact(facts: Sequence[e.AnyFact]) -> Any:
     try:
-        return shape(fold(facts))
+        return comparable(fold(facts))
     except IllegalTransition as error:
         return str(error)
 
@@ -34,112 +35,14 @@ def by_turn(facts: Sequence[e.AnyFact]) -> Any:
         fold_records([e.Record(1.0, list(facts))], run)
     except IllegalTransition as error:
         return str(error)
-    return shape(run)
-
-
-class Writer:
-    """Writes logs with turns of many kinds, most of them plain, for a seed."""
-
-    def __init__(self, seed: int, *, odd_calls: bool = True) -> None:
-        self.chance = random.Random(seed)
-        self.odd_calls = odd_calls
-        self.turn = 0
-        self.facts: list[e.AnyFact] = [
-            e.RunStarted("Clerk", "go", None, self.chance.choice(["own", "auto", "conversation"])),
-            e.RequestSent(self.chance.choice([None, "", "item_0"])),
-        ]
-
-    def write(self, turns: int) -> list[e.AnyFact]:
-        for _ in range(turns):
-            self.chance.choice([self.free, self.free, self.asked, self.asked, self.odd])()
-        self.answer(self.call(), self.call())
-        self.facts.append(held(f"{self.turn}.0"))
-        return self.facts
-
-    def free(self) -> None:
-        self.answer(*self.preface(), self.call())
-        local = f"{self.turn}.0"
-        self.facts += [e.CallsAllowed([local]), e.CallsStarted([local]), self.ended(local), self.request()]
-
-    def asked(self) -> None:
-        self.answer(*self.preface(), self.call())
-        local = f"{self.turn}.0"
-        self.facts += [held(local), decided(local, grant=self.chance.choice([None, "g1"])), e.CallsStarted([local])]
-        self.facts += [self.ended(local), self.request()]
-
-    def odd(self) -> None:
-        """A turn that no short way may be taken for."""
-        self.chance.choice([self.edited, self.rejected, self.parallel, self.unasked, self.stopped, self.begun_twice])()
-
-    def edited(self) -> None:
-        self.answer(self.call())
-        local = f"{self.turn}.0"
-        word = e.DecisionMade(local, 1, "d2", "edit", "ann", 1.0, arguments={"cents": self.turn})
-        self.facts += [held(local), word, e.CallsStarted([local]), self.ended(local), self.request()]
-
-    def rejected(self) -> None:
-        self.answer(self.call())
-        local = f"{self.turn}.0"
-        self.facts += [held(local), decided(local, "reject"), e.CallEnded(local, "rejected", "no"), self.request()]
-
-    def parallel(self) -> None:
-        self.answer(self.call(), self.call())
-        first, second = f"{self.turn}.0", f"{self.turn}.1"
-        self.facts += [held(first), e.CallsAllowed([second]), e.CallsStarted([second]), self.ended(second)]
-        self.facts += [decided(first), e.CallsStarted([first]), self.ended(first), self.request()]
-
-    def unasked(self) -> None:
-        """An answer without calls, and a message that came after it."""
-        self.answer(assistant_message("well?"))
-        self.facts += [e.InputAdded([{"role": "user", "content": "go on"}], f"in_{self.turn}"), self.request()]
-
-    def stopped(self) -> None:
-        self.answer(self.call())
-        local = f"{self.turn}.0"
-        self.facts += [e.CallsAllowed([local]), e.RunStopped("max_turns", "enough"), e.CallsStarted([local])]
-        self.facts += [self.ended(local), self.request(), e.RequestRefused("busy"), self.request()]
-
-    def begun_twice(self) -> None:
-        self.answer(self.call())
-        local = f"{self.turn}.0"
-        self.facts += [e.CallsAllowed([local]), e.CallsStarted([local]), e.CallsStarted([local])]
-        self.facts += [self.ended(local), self.request()]
-
-    def answer(self, *items: Any) -> None:
-        self.turn += 1
-        usage = e.Usage(1, self.turn, 2, 3, self.chance.choice([0, 4]), 0, self.chance.choice([0, 5]))
-        self.facts.append(e.ResponseReceived(f"resp_{self.turn}", list(items), usage))
-
-    def call(self) -> Any:
-        item = function_call("pay", {"cents": self.turn}, call_id=f"call_{self.turn}_{self.chance.random()}")
-        if not self.odd_calls:
-            return item
-        item["call_id"] = self.chance.choice([item["call_id"]] * 6 + ["call_1", ""])
-        return self.chance.choice([item] * 8 + [item | {"arguments": None}, item | {"id": "fc_1"}])
-
-    def preface(self) -> list[Any]:
-        return self.chance.choice([[], [], [reasoning("hm")], [assistant_message("I pay.")]])
-
-    def ended(self, local: str) -> e.CallEnded:
-        return e.CallEnded(local, self.chance.choice(["finished", "failed"]), f"paid {self.turn}")
-
-    def request(self) -> e.RequestSent:
-        return e.RequestSent(self.chance.choice([None, f"item_{self.turn}"]))
-
-
-def held(local: str) -> e.CallHeld:
-    return e.CallHeld(local, "d1", "function:pay", "f1")
-
-
-def decided(local: str, verdict: Any = "approve", **more: Any) -> e.DecisionMade:
-    return e.DecisionMade(local, 1, "d1", verdict, "ann", 1.0, **more)
+    return comparable(run)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_beginning_of_a_log_is_folded_the_same_in_both_ways(seed: int) -> None:
-    facts = Writer(seed).write(turns=12)
+    facts = LogWriter(seed).write(turns=12)
 
-    assert isinstance(by_fact(facts), dict)
+    assert isinstance(by_fact(facts), RunFold)
     for length in range(len(facts) + 1):
         assert by_turn(facts[:length]) == by_fact(facts[:length])
 
@@ -149,7 +52,7 @@ def test_a_log_that_was_altered_is_refused_in_both_ways_or_in_none(seed: int) ->
     chance = random.Random(seed)
     refused = 0
     for _ in range(60):
-        facts = list(Writer(seed).write(turns=6))
+        facts = list(LogWriter(seed).write(turns=6))
         alter(facts, chance)
 
         expected = by_fact(facts)
@@ -253,12 +156,12 @@ async def test_generated_runs_are_folded_the_same_in_both_ways() -> None:
 def test_of_a_hundred_plain_turns_only_the_first_request_and_the_last_turn_are_applied_fact_by_fact(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    writer = Writer(1, odd_calls=False)
+    writer = LogWriter(1, odd_calls=False)
     for _ in range(50):
         writer.free()
         writer.asked()
     applied: list[str] = []
     monkeypatch.setattr(replay, "apply", lambda run, fact: (applied.append(type(fact).__name__), apply(run, fact)))
 
-    assert isinstance(by_turn(writer.write(turns=0)), dict)
+    assert isinstance(by_turn(writer.write(turns=0)), RunFold)
     assert applied == ["RunStarted", "RequestSent", "ResponseReceived", "CallHeld"]

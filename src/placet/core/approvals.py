@@ -71,6 +71,18 @@ class ApprovalRecord(msgspec.Struct, frozen=True):
     always: Literal["approve", "reject"] | None = None
 
 
+class LedgerContents(msgspec.Struct, frozen=True, array_like=True):
+    """What a log has told a ledger, as plain values."""
+
+    entries: list[Entry]
+    asked: list[Asking]
+    """Those of calls whose tool functions asked for input."""
+    grants: tuple[GrantMade, ...]
+    uses: Mapping[str, int]
+    past: list[DecisionMade]
+    revoked: frozenset[str]
+
+
 def name_of(tool: str) -> str:
     """The bare name in a tool's identity: `mcp:files:read` is the tool `read`."""
     return tool.rpartition(":")[2]
@@ -177,30 +189,36 @@ class Ledger:
                 twin._staged_grants = self._staged_grants
         return twin
 
-    def contents(
-        self,
-    ) -> tuple[list[Entry], tuple[GrantMade, ...], dict[str, int], list[DecisionMade], list[str]]:
+    def contents(self) -> LedgerContents:
         """What the log has told, as plain values; what is only staged is not in it."""
         with self._lock:
-            entries, past = list(self._entries.values()), list(self._past.values())
-            return entries, self._grants, {**self._uses}, past, sorted(self._revoked)
+            entries = self._entries.values()
+            return LedgerContents(
+                [each for each in entries if not isinstance(each, Asking)],
+                [each for each in entries if isinstance(each, Asking)],
+                self._grants,
+                self._uses,
+                list(self._past.values()),
+                self._revoked,
+            )
 
     @classmethod
-    def of(
-        cls,
-        entries: Sequence[Entry],
-        grants: Sequence[GrantMade],
-        uses: dict[str, int],
-        past: Sequence[DecisionMade],
-        revoked: Sequence[str] = (),
-    ) -> Ledger:
+    def of(cls, contents: LedgerContents) -> Ledger:
         """A ledger with these contents, in which nothing is open."""
         ledger = cls()
-        for entry in entries:
+        for entry in [*contents.entries, *contents.asked]:
             ledger._add(entry)
-        ledger._grants, ledger._uses, ledger._revoked = tuple(grants), uses, frozenset(revoked)
-        ledger._past = {(decision.call, decision.request): decision for decision in past}
+        ledger._grants, ledger._uses, ledger._revoked = contents.grants, contents.uses, contents.revoked
+        ledger._past = {(decision.call, decision.request): decision for decision in contents.past}
         return ledger
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both know the same from their logs."""
+        if not isinstance(other, Ledger):
+            return NotImplemented
+        return (self.contents(), self._open, self._by_label) == (other.contents(), other._open, other._by_label)
+
+    __hash__ = None  # type: ignore[assignment]  # what it equals changes
 
     def become(self, other: Ledger) -> None:
         """Take over what the other knows from its log; what is staged here stays, unless the log has decided it."""
@@ -379,6 +397,10 @@ class Ledger:
         with self._lock:
             found = self._entries.values()
             return [each.call for each in found if each.decision is None and each.call.startswith(f"{call}/")]
+
+    def has_open(self) -> bool:
+        """Whether some call waits, as far as the log knows."""
+        return bool(self._open)
 
     def is_open(self, call: str) -> bool:
         return call in self._open

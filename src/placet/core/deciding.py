@@ -151,13 +151,18 @@ def decisions_to_take(mine: Ledger, theirs: Ledger) -> tuple[list[DecisionMade],
         if before is None:
             decisions += [other] if _is_new_decision(mine, other) else []
         elif not _is_of_one_person(before, other):
-            if not same_decision(before, other):
-                raise StaleApproval(contradiction(before, other))
+            _require_agreement(before, other)
         elif _is_later_decision(before, other):
             decisions.append(other)
         elif entry is not None:
             grants = [grant for grant in grants if not is_made_with(grant, other, entry)]
     return decisions, grants
+
+
+def _require_agreement(one: DecisionMade, other: DecisionMade) -> None:
+    """Between two people no time decides: which of them is right is for people to say."""
+    if not same_decision(one, other):
+        raise StaleApproval(contradiction(one, other))
 
 
 def _is_new_decision(ledger: Ledger, other: DecisionMade) -> bool:
@@ -207,6 +212,20 @@ def facts_to_revoke(
     grant let through and that have not begun. They are asked about again: under a new number, so that no copy of the
     old approval counts. Only until the call is claimed; what cannot be taken back any more is an error that says
     why."""
+    entry, decision = _revocable(run, local, number)
+    who = f"its approval was taken back by {by or 'an unnamed person'}" + (f": {reason}" if reason else "")
+    made = [grant.id for grant in run.ledger.grants() if is_made_with(grant, decision, entry)]
+    facts: list[AnyFact] = [GrantRevoked(grant, by, at, reason) for grant in made]
+    for owner, each in _not_begun(run):
+        is_let_through = each.decision is not None and each.decision.grant in made
+        if each.id == local or is_let_through:
+            facts += asked_anew(owner, each, who, DecisionRevoked(each.id, by, at, reason))
+    return facts
+
+
+def _revocable(run: RunFold, local: str, number: int) -> tuple[Entry, DecisionMade]:
+    """What the ledger knows of a call whose approval can still be taken back, and that approval; otherwise an error
+    that says why it cannot."""
     entry = run.ledger.entry(local)
     if entry is None:
         raise not_pending(f"Call {local}", run.ledger.open_entries())
@@ -218,14 +237,7 @@ def facts_to_revoke(
     call = owner.calls.get(local) if owner is not None else None
     if call is None or call.status not in RUNNABLE:
         raise _cannot_revoke(run, call, entry.decision)
-    who = f"its approval was taken back by {by or 'an unnamed person'}" + (f": {reason}" if reason else "")
-    made = [grant for grant in run.ledger.grants() if is_made_with(grant, entry.decision, entry)]
-    facts: list[AnyFact] = [GrantRevoked(grant.id, by, at, reason) for grant in made]
-    for owner, each in _not_begun(run):
-        is_let_through = each.decision is not None and each.decision.grant in {grant.id for grant in made}
-        if each is call or is_let_through:
-            facts += asked_anew(owner, each, who, DecisionRevoked(each.id, by, at, reason))
-    return facts
+    return entry, entry.decision
 
 
 def _not_begun(run: RunFold) -> Iterator[tuple[RunFold, Call]]:

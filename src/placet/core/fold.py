@@ -508,7 +508,7 @@ def _close_turn(run: RunFold) -> None:
         run.history.append(item)
         run.outbox.append(item if call.label in ("", call.sent_label) else output_item(call, call.label))
     for call in run.calls.values():  # behind the outputs, which belong together
-        note_item = note_on(_ended(call, call.sent_label))
+        note_item = None if call.native_kind is None else note_on(_ended(call, call.sent_label))
         if note_item is not None:
             run.history.append(note_item)
             run.outbox.append(note_item)
@@ -528,8 +528,9 @@ def output_item(call: Call, label: str) -> JsonObject:
         if call.outcome == "finished":
             return {**answer, "approve": True}
         return {**answer, "approve": False, "reason": call.output if isinstance(call.output, str) else ""}
-    native = native_of(call.item)
-    if native is not None:
+    if call.native_kind is not None:
+        native = native_of(call.item)
+        assert native is not None, "it said so when the call was planned"
         return native.answer(_ended(call, label))
     return {"type": "function_call_output", "call_id": label, "output": call.output}
 

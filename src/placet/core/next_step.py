@@ -131,14 +131,24 @@ def _with_calls(run: RunFold, calls: list[Call], statuses: set[Status], set_asid
         return AdvanceCalls(calls, [])
     if _PROPOSED in statuses:
         return GateCalls(calls if len(statuses) == 1 else [call for call in calls if call.status is _PROPOSED])
-    if _STARTED in statuses:
-        orphans = [call for call in calls if call.status is _STARTED and call.id not in run.children]
-        if orphans:
-            return RecoverCalls(orphans)
+    orphans = _orphans(run, calls) if _STARTED in statuses else []
+    if orphans:
+        return RecoverCalls(orphans)
     if statuses == _ONLY_DEFERRED and run.open_calls == len(calls):
         return AdvanceCalls(calls, [])
+    return _advance(run, calls, set_aside)
+
+
+def _orphans(run: RunFold, calls: list[Call]) -> list[Call]:
+    """Started calls on which no process works: whoever claimed them is gone, and nobody knows what happened to them.
+    They come before everything else that may begin, because what they did may matter to it. (A nested run has a log of
+    its own, which says how far it got: it just goes on.)"""
+    return [call for call in calls if call.status is _STARTED and call.id not in run.children]
+
+
+def _advance(run: RunFold, calls: list[Call], set_aside: AbstractSet[str]) -> AdvanceCalls | None:
     runnable = [call for call in calls if call.status in RUNNABLE or _child_can_go_on(run, call, set_aside)]
-    concludable = [call for call in calls if call.status in CONCLUDABLE] if statuses & CONCLUDABLE else []
+    concludable = [call for call in calls if call.status in CONCLUDABLE]
     return AdvanceCalls(runnable, concludable) if runnable or concludable else None
 
 

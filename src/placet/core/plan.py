@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from placet.core.state import Call
 from placet.facts.codec import JsonObject
 from placet.facts.ids import local_call_id
-from placet.facts.native_items import native_of
+from placet.facts.native_items import asked_in, native_of
 
 HOSTED_MCP = "hosted_mcp"
 """The kind of a tool that the model's provider calls itself, on an MCP server, once it may."""
@@ -30,6 +30,8 @@ ASKS_FOR_MORE = frozenset({"custom_tool_call"})
 def is_call(item: JsonObject) -> bool:
     """Whether the item asks the runtime for an output."""
     kind = item.get("type")
+    if kind == "function_call":  # nearly all, several times a turn
+        return True
     return isinstance(kind, str) and (kind in NAMED_CALLS or native_of(item) is not None)
 
 
@@ -92,10 +94,9 @@ def plan_calls(
             shown = {**item, field: sent}
         seen_labels.add(sent)
         index += 1
-        call = Call(local, item, sent)
-        if is_hosted:
-            call.label, call.server = str(label or ""), str(item.get("server_label") or "")
-        yield shown, call
+        name, arguments, native = asked_in(item)
+        server = str(item.get("server_label") or "") if is_hosted else None
+        yield shown, Call(local, item, name, arguments, str(label or ""), sent, native, server)
 
 
 def label_field(item: JsonObject) -> str:

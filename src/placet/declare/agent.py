@@ -336,10 +336,11 @@ class Agent(Generic[T]):
     def tool_of(self, call: Call) -> Tool | None:
         """The tool that a call means: one of our own, or one of an MCP server that the provider talks to."""
         if call.server is None:
-            return if_of_kind(self.tool_named(call.name), call.native_kind)
+            found = self.tool_named(call.name)
+            return found if call.native_kind is None else if_of_kind(found, call.native_kind)
         servers = (tool for tool in self.tools if isinstance(tool, HostedMCPTool) and tool.server_label == call.server)
-        found = next(servers, None)
-        return found.callable_named(call.name) if found is not None else None
+        server = next(servers, None)
+        return server.callable_named(call.name) if server is not None else None
 
     def name_apart(self, found: Sequence[tuple[Toolset[Tool], Sequence[Tool]]]) -> list[Tool]:
         """Tools of the agent's servers, under the names by which its model knows them."""

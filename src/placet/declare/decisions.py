@@ -176,13 +176,8 @@ def _as_answer(entry: Asking, given: DecisionInput) -> DecisionInput:
 
 def find_entry(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId) -> Entry:
     """The one waiting call that is meant: by our id, or by label, tool and arguments."""
-    if item == "":
-        raise UserError("An empty text names no call.")
     if isinstance(item, str):
-        owner, local = split_call_id(item)
-        is_label = any(entry.label == item for entry in ledger.open_entries())
-        is_ours = owner in run_ids or (not is_label and ledger.is_open(item))
-        return find_by_id(ledger, local) if is_ours else find_by_look(ledger, item, None, None)
+        return _find_by_text(ledger, run_ids, item)
     if not isinstance(item, ToolApprovalItem):
         raise UserError(
             f"A call is named by its ToolApprovalItem, its id or its label, not by a {type(item).__name__}."
@@ -196,6 +191,15 @@ def find_entry(ledger: Ledger, run_ids: Sequence[str], item: ItemOrId) -> Entry:
     if item.digest and item.digest != entry.digest:
         raise StaleApproval(f"Call {local} changed since this item was shown, and is asked about anew: look again.")
     return entry
+
+
+def _find_by_text(ledger: Ledger, run_ids: Sequence[str], text: str) -> Entry:
+    if not text:
+        raise UserError("An empty text names no call.")
+    owner, local = split_call_id(text)
+    is_label = any(entry.label == text for entry in ledger.open_entries())
+    is_ours = owner in run_ids or (not is_label and ledger.is_open(text))
+    return find_by_id(ledger, local) if is_ours else find_by_look(ledger, text, None, None)
 
 
 def entry_of_item(item: ItemOrId, run_ids: Sequence[str]) -> Entry:

@@ -474,11 +474,7 @@ def strict_schema(schema: Mapping[str, Any], where: str) -> dict[str, object]:
     """
     strict = _with_hints(schema)
     definitions = strict.pop("$defs", {})
-    for several in ("oneOf", "allOf"):
-        if several in strict and (several == "oneOf" or len(strict[several]) == 1):
-            strict["anyOf"] = strict.pop(several)
-    if "$ref" in strict and len(strict) > 1:
-        strict["anyOf"] = [{"$ref": strict.pop("$ref")}]  # `$ref` tolerates no neighbours, `anyOf` does.
+    _choose_by_any_of(strict)
     if "anyOf" in strict:
         strict["anyOf"] = [strict_schema(choice, where) for choice in strict["anyOf"]]
     elif strict.get("type") == "object":
@@ -490,6 +486,15 @@ def strict_schema(schema: Mapping[str, Any], where: str) -> dict[str, object]:
     if definitions:
         strict["$defs"] = {name: strict_schema(d, f"{where}, type {name!r}") for name, d in definitions.items()}
     return strict
+
+
+def _choose_by_any_of(strict: dict[str, Any]) -> None:
+    """Strict mode knows one way to say «one of these»."""
+    for several in ("oneOf", "allOf"):
+        if several in strict and (several == "oneOf" or len(strict[several]) == 1):
+            strict["anyOf"] = strict.pop(several)
+    if "$ref" in strict and len(strict) > 1:
+        strict["anyOf"] = [{"$ref": strict.pop("$ref")}]  # `$ref` tolerates no neighbours, `anyOf` does.
 
 
 def _close_object(strict: dict[str, Any], where: str) -> None:

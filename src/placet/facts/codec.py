@@ -21,7 +21,7 @@ JsonObject: TypeAlias = dict[str, object]
 V = TypeVar("V")
 
 
-def _exact(value: object) -> object:
+def encodable(value: object) -> object:
     """What a user's own kind of text or number is to JSON. Called for types that the encoder does not know."""
     found = exact(value)
     if found is value:
@@ -38,8 +38,8 @@ def exact(value: object) -> object:
     return float.__float__(value) if isinstance(value, float) else value
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_exact)
-_canonical_encoder = msgspec.json.Encoder(enc_hook=_exact, order="sorted")
+_encoder = msgspec.json.Encoder(enc_hook=encodable)
+_canonical_encoder = msgspec.json.Encoder(enc_hook=encodable, order="sorted")
 encode = _encoder.encode
 canonical = _canonical_encoder.encode
 """One text for one value: keys sorted, no spaces. Digests are taken of this."""

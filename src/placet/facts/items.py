@@ -37,7 +37,7 @@ def _asked_in(raw_item: object) -> tuple[str | None, str | None]:
     """The tool and the arguments of a call that its provider wrote as an item of its own kind."""
     if _text_field(raw_item, "type") not in NATIVE:
         return None, None
-    return asked_in(plain_item(raw_item))
+    return asked_in(plain_item(raw_item))[:2]
 
 
 def _hosted_name(raw_item: object) -> str | None:

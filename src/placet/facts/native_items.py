@@ -195,21 +195,22 @@ def _runs_at_the_provider(item: JsonObject) -> bool:
     return isinstance(environment, dict) and environment.get("type") == "container_reference"
 
 
-def asked_in(item: JsonObject) -> tuple[str, str]:
-    """The name of the tool that a call's item means, and the arguments as a JSON text."""
+def asked_in(item: JsonObject) -> tuple[str, str, str | None]:
+    """The name of the tool that a call's item means, the arguments as a JSON text, and the kind of tool that alone may
+    run it, if it is of such a kind."""
     native = native_of(item)
     if native is None:
         arguments = item.get("arguments")
-        return str(item.get("name") or ""), arguments if isinstance(arguments, str) else ""
+        return str(item.get("name") or ""), arguments if isinstance(arguments, str) else "", None
     found = native.arguments(item)
-    return native.tool, "" if found is None else encode(found).decode()
+    return native.tool, "" if found is None else encode(found).decode(), native.tool
 
 
 def as_function_item(item: JsonObject) -> JsonObject:
     """The item as a provider reads it that has functions only; any other item as it is."""
     kind = item.get("type")
     if native_of(item) is not None:
-        name, arguments = asked_in(item)
+        name, arguments, _ = asked_in(item)
         return {"type": "function_call", "call_id": item.get("call_id"), "name": name, "arguments": arguments}
     native = NATIVE.get(CALL_OF_OUTPUT.get(kind, "")) if isinstance(kind, str) else None
     if native is None:

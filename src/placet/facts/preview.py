@@ -23,18 +23,28 @@ def preview(arguments: Mapping[str, object] | None) -> list[PreviewLine] | None:
     """The arguments of a shell or patch call as lines; None for those of any other call."""
     if arguments is None:
         return None
-    commands, operations = arguments.get("commands"), arguments.get("operations")
-    if _are_commands(commands) and set(arguments) <= {"commands", "timeout_ms", "max_output_length"}:
-        assert isinstance(commands, list)
-        limits = [name for name in arguments if name != "commands" and arguments[name] is not None]
-        return [
-            *(line for command in commands for line in _command(str(command))),
-            *(PreviewLine("place", f"{name}: {arguments[name]}") for name in limits),
-        ]
-    if _are_operations(operations) and set(arguments) == {"operations"}:
-        assert isinstance(operations, list)
-        return [line for operation in operations for line in _operation(operation)]
-    return _program(arguments) or _screen(arguments)
+    return _commands(arguments) or _patch(arguments) or _program(arguments) or _screen(arguments)
+
+
+def _commands(arguments: Mapping[str, object]) -> list[PreviewLine] | None:
+    """Commands of a shell, and their limits."""
+    commands = arguments.get("commands")
+    if not _are_commands(commands) or not set(arguments) <= {"commands", "timeout_ms", "max_output_length"}:
+        return None
+    assert isinstance(commands, list)
+    limits = [name for name in arguments if name != "commands" and arguments[name] is not None]
+    return [
+        *(line for command in commands for line in _command(str(command))),
+        *(PreviewLine("place", f"{name}: {arguments[name]}") for name in limits),
+    ]
+
+
+def _patch(arguments: Mapping[str, object]) -> list[PreviewLine] | None:
+    operations = arguments.get("operations")
+    if not _are_operations(operations) or set(arguments) != {"operations"}:
+        return None
+    assert isinstance(operations, list)
+    return [line for operation in operations for line in _operation(operation)]
 
 
 def written_otherwise(written: object, arguments: Mapping[str, object]) -> list[tuple[str, str]]:

@@ -273,15 +273,19 @@ class CallAssembly:
             return found
         identity = delta.get("id")
         if isinstance(identity, str) and identity:
-            known = next((call for call in self.calls if call.get("id") == identity), None)
-            if known is not None and not _is_done_and_renamed(known, delta):
-                return known
-            last = self.calls[-1] if self.calls else None
-            is_nameless = last is not None and not last.get("id") and not _function(last).get("name")
-            return last if last is not None and is_nameless else self._new()
+            return self._call_with(identity, delta)
         if not self.calls or _begins_another(self.calls[-1], delta):
             return self._new()
         return self.calls[-1]
+
+    def _call_with(self, identity: str, delta: Mapping[str, Any]) -> JsonObject:
+        """The call with this id; or the last one, if nobody has said anything of it but that it is there."""
+        known = next((call for call in self.calls if call.get("id") == identity), None)
+        if known is not None and not _is_done_and_renamed(known, delta):
+            return known
+        last = self.calls[-1] if self.calls else None
+        is_nameless = last is not None and not last.get("id") and not _function(last).get("name")
+        return last if last is not None and is_nameless else self._new()
 
     def _new(self, index: object = None) -> JsonObject:
         call: JsonObject = {"function": {"arguments": ""}}
@@ -326,16 +330,20 @@ def _extend(call: JsonObject, delta: Mapping[str, Any]) -> None:
     if isinstance(name, str) and name and name != function.get("name"):
         is_begun = bool(function.get("arguments"))
         function["name"] = str(function.get("name") or "") + ("" if is_begun and function.get("name") else name)
-    text = arguments_text(given.get("arguments"))
-    was = str(function.get("arguments") or "")
-    if was.strip() == "{}" and text.lstrip().startswith("{"):
-        was = ""  # what was said first only held the place
-    if not (text and text == was and _is_object(was)):  # the whole again, after the pieces
-        function["arguments"] = was + text
+    function["arguments"] = _longer(str(function.get("arguments") or ""), arguments_text(given.get("arguments")))
     for field, value in _others(delta, _CALL_FIELDS).items():
         call[field] = grown(call.get(field), value)
     for field, value in _others(given, _FUNCTION_FIELDS).items():
         function[field] = grown(function.get(field), value)
+
+
+def _longer(before: str, piece: str) -> str:
+    """Arguments with one more piece."""
+    if before.strip() == "{}" and piece.lstrip().startswith("{"):
+        return piece  # what was said first only held the place
+    if piece and piece == before and _is_object(before):
+        return before  # the whole again, after the pieces
+    return before + piece
 
 
 def _more_content(before: object, piece: object) -> object:

@@ -48,7 +48,7 @@ class DecisionListener:
 
     def open(self) -> None:
         """Listen to the store from now on, if somebody is waited for: nobody else has anything to say."""
-        if self._listening is not None or not any(self._frame.journal.run.waiting()):
+        if self._listening is not None or not self._frame.run.ledger.has_open():
             return
         store = self._frame.journal.store
         if isinstance(store, NewsSource):

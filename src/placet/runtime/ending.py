@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from placet.core.state import Call
@@ -32,23 +33,30 @@ async def judge_turn(frame: Frame) -> None:
     calls = [call for call in run.calls.values() if call.server is None]  # a yes to a provider is no result
     if callable(behavior):
         await frame.journal.commit()
-        verdict: Any = await awaited(behavior(frame.context, [_result(frame, call) for call in calls]))
-        if not isinstance(verdict, ToolsToFinalOutputResult):
-            raise UserError(
-                f"A tool_use_behavior function returns ToolsToFinalOutputResult, not {type(verdict).__name__}."
-            )
+        verdict = _checked(await awaited(behavior(frame.context, [_result(frame, call) for call in calls])))
         if verdict.is_final_output:
             await end_run(frame, _plain_final(verdict.final_output))
             return
-        frame.note(TurnJudged())
+        frame.note(TurnJudged())  # the function is asked once per turn: after a crash it is not asked again
     else:
         names = None if behavior == "stop_on_first_tool" else behavior["stop_at_tool_names"]
-        for call in calls:
-            is_tool = frame.agent.handoff_named(call.name) is None
-            if is_tool and _has_a_result(call) and (names is None or call.name in names):
-                await end_run(frame, call.output)
-                return
+        last = next((call for call in calls if _is_final(frame, call, names)), None)
+        if last is not None:
+            await end_run(frame, last.output)
+            return
     await ask_model(frame)
+
+
+def _checked(verdict: object) -> ToolsToFinalOutputResult:
+    if not isinstance(verdict, ToolsToFinalOutputResult):
+        raise UserError(f"A tool_use_behavior function returns ToolsToFinalOutputResult, not {type(verdict).__name__}.")
+    return verdict
+
+
+def _is_final(frame: Frame, call: Call, names: Container[str] | None) -> bool:
+    """Whether the run ends with what this call gave: that of any tool, or of one with these names."""
+    is_tool = frame.agent.handoff_named(call.name) is None
+    return is_tool and _has_a_result(call) and (names is None or call.name in names)
 
 
 def _has_a_result(call: Call) -> bool:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import msgspec
+
 from placet.core.plan import HOSTED_MCP
 from placet.core.state import Call
 from placet.core.transitions import CONCLUDABLE, Status
@@ -103,16 +105,23 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
     if frame.is_leaving and frame.at_work:
         await await_tool_functions(frame)
         return
-    stale = [call for call in calls if call.status is Status.ALLOWED and call.id not in frame.judged]
-    if stale:
-        passed = await judge_again(frame, stale)
-        calls = [call for call in calls if call not in stale or call in passed]
+    calls = await _still_allowed(frame, calls)
     if _have_rules(frame, calls):
         # what is void, or held, is none of their business
         calls = [job.call for job in await examine(frame, calls) if await _passes_rules(frame, job)]
     elif frame.config.max_tool_concurrency is not None:
         calls = [job.call for job in await examine(frame, calls)]  # what is void need not wait for a place to be asked
     await _begin(frame, calls)
+
+
+async def _still_allowed(frame: Frame, calls: list[Call]) -> list[Call]:
+    """The calls without those that an earlier drive let pass and today's code does not. «Allowed» is what code said,
+    and the code may have changed since: a deploy that makes a tool ask would otherwise come too late for them."""
+    stale = [call for call in calls if call.status is Status.ALLOWED and call.id not in frame.judged]
+    if not stale:
+        return calls
+    passed = await judge_again(frame, stale)
+    return [call for call in calls if call not in stale or call in passed]
 
 
 def _have_rules(frame: Frame, calls: Sequence[Call]) -> bool:
@@ -219,51 +228,68 @@ def _written(frame: Frame, job: Job, value: object) -> Json:
 
 
 async def _run_tool_function(frame: Frame, job: Job) -> None:
+    """Run the tool function of a claimed call, and note how the call ended, if it has."""
     ctx = tool_context(frame, job)
-    frame.journal.require_lease()
-    outcome: Outcome = "finished"
-    failure: BaseException | None = None
+    frame.journal.require_lease()  # the last moment: whoever took the run over holds this call to be in doubt
     all_hooks = frame.all_hooks
     if all_hooks and job.call.id not in frame.run.children and ctx.answers is None:
         await _notify_of_start(frame, job, ctx)  # what goes on was told of when it began
+    end = await _end_of(frame, job, ctx)
+    if end is None:
+        return
+    frame.note(CallEnded(job.call.id, end.outcome, _with_edit_note(job, end.output)))
+    if end.failure is not None:  # only now: what the function did is noted, whatever stops the drive
+        raise end.failure
+    for hooks in all_hooks:
+        await frame.journal.commit()  # hooks are user code: what the tool did is safe first
+        shown = end.output if isinstance(end.output, str) else fresh(end.output)
+        await hooks.on_tool_end(ctx, frame.agent, job.tool, frame.journal.values.get(job.call.id, shown))
+
+
+class _End(msgspec.Struct, frozen=True):
+    """How a call came to its end."""
+
+    outcome: Outcome
+    output: Json
+    failure: BaseException | None = None
+    """What stops the drive all the same."""
+
+
+async def _end_of(frame: Frame, job: Job, ctx: ToolContext[Any]) -> _End | None:
+    """Run the tool function, or the nested run, to its end. None: the call has not ended. It waits for a person, or
+    nobody knows what happened to it."""
     try:
-        if isinstance(job.tool, AgentTool):
-            found = await run_nested(frame, job, job.tool)
-            if found is None:
-                return  # a call in the nested run waits for a person: the call goes on when they have decided
-            output = found
-        else:
-            is_plain = frame.watch is None and job.tool.timeout is None
-            value = await (job.tool.on_invoke_tool(ctx, job.arguments) if is_plain else _observed(frame, job, ctx))
-            if isinstance(value, NeedsInput):
-                frame.note(_asking(frame, job, value))
-                return
-            if isinstance(value, Failed):
-                outcome, value = "failed", value.output
-            judged, failure = (
-                await _judged(frame, job, ctx, value) if job.tool.tool_output_guardrails else (value, None)
-            )
-            output = _written(frame, job, judged)
+        if not isinstance(job.tool, AgentTool):
+            return await _end_of_function(frame, job, ctx)
+        found = await run_nested(frame, job, job.tool)
+        return None if found is None else _End("finished", found)
     except asyncio.CancelledError:
         if frame.is_stopping:
             raise  # the drive was cancelled: it is unknown how far the tool function got
-        outcome, output = "failed", f"Tool '{job.tool.name}' was cancelled."
+        return _End("failed", f"Tool '{job.tool.name}' was cancelled.")
     except ToolOutcomeUnknown as error:
         if job.tool.recovery == "ask" or job.call.attempts >= MAX_ATTEMPTS:
             frame.note(in_doubt(frame, job, str(error)))
-        return  # a tool with a contract is recovered by the loop, as if its worker were gone
+        return None  # a tool with a contract is recovered by the loop, as if its worker were gone
     except (Exception, SystemExit) as error:  # a tool's failure is data for the model, also if it is `sys.exit()`
         if isinstance(job.tool, AgentTool) and not isinstance(error, _NESTED_FAILURES):
             raise  # a provider or a store that failed inside: the nested run can be continued, so it is not given up
-        outcome = "failed"
-        output, failure = await failure_text(job, ctx, error)
-    frame.note(CallEnded(job.call.id, outcome, _with_edit_note(job, output)))
-    if failure is not None:
-        raise failure
-    for hooks in all_hooks:
-        await frame.journal.commit()  # hooks are user code: what the tool did is safe first
-        shown = output if isinstance(output, str) else fresh(output)
-        await hooks.on_tool_end(ctx, frame.agent, job.tool, frame.journal.values.get(job.call.id, shown))
+        return _End("failed", *await failure_text(job, ctx, error))
+
+
+async def _end_of_function(frame: Frame, job: Job, ctx: ToolContext[Any]) -> _End | None:
+    is_plain = frame.watch is None and job.tool.timeout is None
+    value = await (job.tool.on_invoke_tool(ctx, job.arguments) if is_plain else _observed(frame, job, ctx))
+    if isinstance(value, NeedsInput):
+        frame.note(_asking(frame, job, value))
+        return None
+    outcome: Outcome = "finished"
+    if isinstance(value, Failed):
+        outcome, value = "failed", value.output
+    if not job.tool.tool_output_guardrails:
+        return _End(outcome, _written(frame, job, value))
+    judged, failure = await _judged(frame, job, ctx, value)
+    return _End(outcome, _written(frame, job, judged), failure)
 
 
 def _asking(frame: Frame, job: Job, needs: NeedsInput) -> InputAsked | CallEnded:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from placet.core.approvals import Entry, name_of
+from placet.core.approvals import Entry, Ledger, name_of
 from placet.core.deciding import facts_to_append, is_about
 from placet.core.four_eyes import (
     has_approval,
@@ -66,38 +66,63 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     """Judge calls that are not judged yet. Only an explicit «no approval needed» lets one run."""
     if frame.agent.handoffs:
         calls = await _set_handoffs_aside(frame, calls)
-    tools = list(map(frame.agent.tool_of, calls))
+    tools = [frame.agent.tool_of(call) for call in calls]
     if frame.agent.mcp_servers or any(map(_is_switched, tools)):
-        enabled = {tool.name: tool for tool in await frame.enabled_tools()}
-        tools = [enabled.get(call.name) if call.server is None else frame.tool_of(call) for call in calls]
+        tools = await _tools_that_are_on(frame, calls)
     invalid = validate_calls(frame, calls, tools)
-    if any(map(_asks_code, tools)):
-        await frame.journal.commit()  # rules are user code: the response is safe before they are asked
-        judging = (_judge(frame, call, tool, invalid) for call, tool in zip(calls, tools, strict=True))
-        verdicts = await asyncio.gather(*judging)
-    else:
-        verdicts = [_judge_plainly(frame, call, tool, invalid) for call, tool in zip(calls, tools, strict=True)]
-    if any(map(_has_rules, tools)):
-        verdicts = [await _by_rules(frame, *each) for each in zip(calls, tools, verdicts, strict=True)]
+    verdicts = await _verdicts(frame, calls, tools, invalid)
     allowed = [call.id for call, verdict in zip(calls, verdicts, strict=True) if type(verdict) is Free]
     if allowed:
         frame.note(CallsAllowed(allowed))
         frame.judged.update(allowed)
-    if len(allowed) == len(calls):
-        return
-    held = [call for call, verdict in zip(calls, verdicts, strict=True) if type(verdict) is Ask]
+    if len(allowed) < len(calls):
+        await _hold_or_deny(frame, calls, tools, verdicts, invalid)
+
+
+async def _tools_that_are_on(frame: Frame, calls: Sequence[Call]) -> list[Tool | None]:
+    """The tools of these calls, where servers or user code say which there are. None: a tool that is switched off is
+    one that does not exist, also for a model that remembers it from an earlier turn."""
+    enabled = {tool.name: tool for tool in await frame.enabled_tools()}
+    return [enabled.get(call.name) if call.server is None else frame.tool_of(call) for call in calls]
+
+
+async def _verdicts(
+    frame: Frame, calls: Sequence[Call], tools: Sequence[Tool | None], invalid: Mapping[str, Exception]
+) -> Sequence[Verdict]:
+    if any(map(_asks_code, tools)):
+        await frame.journal.commit()  # rules are user code: the response is safe before they are asked
+        judging = (_judge(frame, call, tool, invalid) for call, tool in zip(calls, tools, strict=True))
+        verdicts: Sequence[Verdict] = await asyncio.gather(*judging)
+    else:
+        verdicts = [_judge_plainly(frame, call, tool, invalid) for call, tool in zip(calls, tools, strict=True)]
+    if any(map(_has_rules, tools)):
+        verdicts = [await _by_rules(frame, *each) for each in zip(calls, tools, verdicts, strict=True)]
+    return verdicts
+
+
+async def _hold_or_deny(
+    frame: Frame,
+    calls: Sequence[Call],
+    tools: Sequence[Tool | None],
+    verdicts: Sequence[Verdict],
+    invalid: Mapping[str, Exception],
+) -> None:
+    """Note what may not simply run. Only then is it asked who has answered already: a decision is about a question that
+    stands in the log, with its number and its digest."""
+    held: list[tuple[Call, Tool]] = []
     for call, tool, verdict in zip(calls, tools, verdicts, strict=True):
         if isinstance(verdict, Ask):
             assert tool is not None, "no person is asked about a tool that does not exist"
             frame.note(hold(frame, call, tool, verdict.why))
+            held.append((call, tool))
         elif isinstance(verdict, str):
             frame.note(CallEnded(call.id, "denied", verdict))
     if invalid:
         await _answer_invalid(frame, calls, tools, invalid)
     if held:
-        await _apply_decisions_by_hand(frame, held)
+        await _apply_decisions_by_hand(frame, [call for call, _ in held])
         await decide_by_grants(frame)
-        await decide_in_code(frame, [(call, tool) for call, tool in zip(calls, tools, strict=True) if call in held])
+        await decide_in_code(frame, held)
 
 
 async def judge_again(frame: Frame, calls: list[Call]) -> list[Call]:
@@ -413,15 +438,7 @@ async def _apply_decisions_by_hand(frame: Frame, held: list[Call]) -> None:
     if frame.by_hand is None or frame.path:
         return
     for call in held:
-        found = frame.by_hand.decision_by_hand(label_key(call.name, call.label))
-        entry = frame.run.ledger.entry(call.id)
-        if found is not None and entry is not None and is_about(found[0].arguments, entry):
-            decision = msgspec.structs.replace(found[1], call=call.id, request=call.request, digest=call.digest)
-            if (
-                not has_approval([decision])
-                or why_decision_does_not_count(await frame.journal.store.four_eyes(), frame.run, decision) is None
-            ):
-                frame.note(decision)
+        await _decide_by_hand(frame, frame.by_hand, call)
     known = {grant.id for grant in frame.run.ledger.grants()}
     for grant in frame.by_hand.grants_by_hand():
         for call in held:
@@ -429,6 +446,19 @@ async def _apply_decisions_by_hand(frame: Frame, held: list[Call]) -> None:
             if entry is not None and _is_meant(grant, call, entry) and grant.id not in known:
                 known.add(grant.id)
                 frame.note(_of_this_run(grant, call, entry))
+
+
+async def _decide_by_hand(frame: Frame, by_hand: Ledger, call: Call) -> None:
+    found = by_hand.decision_by_hand(label_key(call.name, call.label))
+    entry = frame.run.ledger.entry(call.id)
+    if found is None or entry is None or not is_about(found[0].arguments, entry):
+        return
+    decision = msgspec.structs.replace(found[1], call=call.id, request=call.request, digest=call.digest)
+    if (
+        not has_approval([decision])
+        or why_decision_does_not_count(await frame.journal.store.four_eyes(), frame.run, decision) is None
+    ):
+        frame.note(decision)
 
 
 def _of_this_run(grant: GrantMade, call: Call, entry: Entry) -> GrantMade:

@@ -84,7 +84,7 @@ def is_left_before(step: Step, frame: Frame) -> bool:
 
 async def take(step: Step, frame: Frame) -> bool:
     """Have one step done. True when there is none left to take."""
-    if is_left_before(step, frame):
+    if (frame.should_leave is not None or frame.stop_after_turn) and is_left_before(step, frame):
         await frame.journal.commit()
         return True
     match step:
@@ -106,6 +106,14 @@ async def take(step: Step, frame: Frame) -> bool:
             await write_session(frame)
             await frame.journal.commit()
             return True
+        case _:
+            await _take_unusual(step, frame)
+    return False
+
+
+async def _take_unusual(step: RecoverCalls | SettleRequest | CancelRun | ReportTripwire, frame: Frame) -> None:
+    """A step after something that usually does not happen: a driver died, a request was lost, somebody stopped it."""
+    match step:
         case RecoverCalls():
             await recover_calls(frame, step.calls)
         case SettleRequest():
@@ -116,7 +124,6 @@ async def take(step: Step, frame: Frame) -> bool:
             raise report_tripwire(frame, guardrail)
         case never:
             assert_never(never)
-    return False
 
 
 async def drive_safely(frame: Frame) -> None:

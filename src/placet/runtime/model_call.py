@@ -18,6 +18,7 @@ from placet.declare.hosted_tools import HostedTool
 from placet.declare.lifecycle import has_hook_for
 from placet.declare.output_schema import OutputSchema
 from placet.declare.run_config import CallModelData, ModelInputData
+from placet.declare.tool import Tool
 from placet.facts.codec import JsonObject, NotPlain, fresh, plain_item
 from placet.facts.errors import (
     DeliveryUnknown,
@@ -102,25 +103,39 @@ async def _answer(frame: Frame, model: Model, request: ModelRequest, judging: Ju
             return await (sending if judging is None else unless_tripped(judging, sending))
         except InputTripped:
             raise
-        except Exception as error:
-            is_lost = _note_failure(frame, error)
+        except Exception as error:  # noqa: BLE001  # raised again where nothing helps
             retrying = retrying or Retrying(request.model_settings.retry or frame.config.retry)
-            delay = retrying.delay_after(error)
-            if is_lost or delay is not None:
-                await frame.journal.commit()
-            if delay is not None:
-                await unless_tripped(judging, frame.config.clock.sleep(delay))
-            if is_lost and frame.run.delivery == "conversation":
-                found = await unless_tripped(judging, _look(frame, request, retrying, error))
-                if found.response is not None:
-                    return found.response
-                frame.note(RequestSettled(taken=found.taken))
-                if found.taken:
-                    raise
-            if delay is None:
-                raise
+            found = await _after_failure(frame, request, judging, retrying, error)
+            if found is not None:
+                return found
         if frame.feed is not None:
             frame.feed.ask_again()
+
+
+async def _after_failure(
+    frame: Frame, request: ModelRequest, judging: Judging, retrying: Retrying, error: Exception
+) -> ModelResponse | None:
+    """Write down what happened to the request, and wait until it may be sent again. Raises the error where it may not.
+
+    In a conversation a lost request may have been taken: sent again, what it carried would stand there twice. So the
+    conversation is looked at first, and if the answer stands there, it is given back.
+    """
+    is_lost = _note_failure(frame, error)
+    delay = retrying.delay_after(error)
+    if is_lost or delay is not None:
+        await frame.journal.commit()
+    if delay is not None:
+        await unless_tripped(judging, frame.config.clock.sleep(delay))
+    if is_lost and frame.run.delivery == "conversation":
+        found = await unless_tripped(judging, _look(frame, request, retrying, error))
+        if found.response is not None:
+            return found.response
+        frame.note(RequestSettled(taken=found.taken))
+        if found.taken:
+            raise error
+    if delay is None:
+        raise error
+    return None
 
 
 def _note_failure(frame: Frame, error: Exception) -> bool:
@@ -143,50 +158,68 @@ async def _prepare(frame: Frame, model: Model) -> ModelRequest:
         await frame.journal.commit()  # user code may take forever: what happened is safe first
     prompt = await awaited(instructions(frame.context, agent)) if callable(instructions) else instructions
     enabled = await frame.enabled_tools(look_again=True)
-    tools = [
-        ToolSpec(t.name, t.description, t.params_json_schema, t.strict_json_schema, t.native_declaration)
-        for t in enabled
-    ]
-    handoffs: Sequence[Handoff] = ()
-    if agent.handoffs:
-        handoffs = [each for each in agent.all_handoffs if await each.is_on(frame.context, agent)]
-        tools += [ToolSpec(each.tool_name, each.tool_description, each.input_json_schema) for each in handoffs]
+    handoffs = await _enabled_handoffs(frame) if agent.handoffs else ()
+    hosted = agent.hosted_tools
     out = outgoing(frame.run)
     items = out.items
     if frame.config.call_model_input_filter is not None:
         items, prompt = await _filtered(frame, out, prompt)
     frame.context.turn_input = items
-    for hooks in all_hooks:
-        if has_hook_for(hooks, "on_llm_start"):
-            await hooks.on_llm_start(frame.context, agent, prompt, fresh(items))
+    if all_hooks:
+        await _notify_of_request(frame, prompt, items)
     if not getattr(model, "leaves_input_alone", False):
         items = fresh(items)  # a foreign model may change what it is given
-    settings = agent.model_settings.resolve(frame.config.model_settings)
-    if agent.model is None and frame.config.model is None:
-        settings = default_settings().resolve(settings)
-    hosted = agent.hosted_tools
-    if hosted:
-        settings = _with_includes(settings, hosted)
-    if settings.tool_choice is not None and _must_be_free_to_answer(frame):
-        settings = replace(settings, tool_choice=None)
     return ModelRequest(
         input=items,
         system_instructions=prompt,
-        tools=tools,
-        model_settings=settings,
+        tools=_tool_specs(enabled, handoffs),
+        model_settings=_settings(frame, hosted),
         output_schema=output_schema(agent.output_type),
         previous_response_id=out.previous_response_id,
         conversation_id=out.conversation_id,
         hosted_tools=[tool.declaration for tool in hosted] if hosted else (),
         after=None if out.conversation_id is None else await _newest_item(frame, out.conversation_id),
         prompt=None if agent.prompt is None else await agent.get_prompt(frame.context),
-        output_is_strict=None if agent.output_type is None else _strictness(agent.output_type),
+        output_is_strict=_strictness(agent.output_type),
         declared=Declared([*enabled, *hosted], handoffs, agent.output_type, frame.config),
     )
 
 
 def _strictness(output_type: object) -> bool | None:
-    return output_type.is_strict_json_schema() if isinstance(output_type, OutputSchema) else None
+    if output_type is None or not isinstance(output_type, OutputSchema):
+        return None
+    return output_type.is_strict_json_schema()
+
+
+async def _notify_of_request(frame: Frame, prompt: str | None, items: list[JsonObject]) -> None:
+    for hooks in frame.all_hooks:
+        if has_hook_for(hooks, "on_llm_start"):
+            await hooks.on_llm_start(frame.context, frame.agent, prompt, fresh(items))
+
+
+async def _enabled_handoffs(frame: Frame) -> Sequence[Handoff]:
+    return [each for each in frame.agent.all_handoffs if await each.is_on(frame.context, frame.agent)]
+
+
+def _tool_specs(tools: Sequence[Tool], handoffs: Sequence[Handoff]) -> list[ToolSpec]:
+    """What the model may call: to it a handoff is a tool like any other."""
+    specs = [
+        ToolSpec(t.name, t.description, t.params_json_schema, t.strict_json_schema, t.native_declaration) for t in tools
+    ]
+    if handoffs:
+        specs += [ToolSpec(each.tool_name, each.tool_description, each.input_json_schema) for each in handoffs]
+    return specs
+
+
+def _settings(frame: Frame, hosted: Sequence[HostedTool]) -> ModelSettings:
+    settings = frame.agent.model_settings.resolve(frame.config.model_settings)
+    if frame.agent.model is None and frame.config.model is None:
+        settings = default_settings().resolve(settings)
+    if hosted:
+        settings = _with_includes(settings, hosted)
+    if settings.tool_choice is not None and _must_be_free_to_answer(frame):
+        settings = replace(settings, tool_choice=None)
+    return settings
 
 
 def _with_includes(settings: ModelSettings, hosted: Sequence[HostedTool]) -> ModelSettings:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from placet.core.fold import as_items, output_item
 from placet.core.log import Log, read_line
 from placet.core.plan import plan_calls
@@ -61,7 +63,7 @@ class Walk:
     def go_to(self, run: RunFold) -> None:
         """Stand where this fold stands: what comes next is told from there."""
         self._address, self._turn = run.agent, run.turn
-        self._calls = {call.id: call.copy() for call in run.calls.values()}
+        self._calls = {call.id: replace(call) for call in run.calls.values()}
 
     def own(self, fact: AnyFact) -> PlainFact | None:
         """The fact, if it is of this run."""

@@ -176,13 +176,10 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
     config = RunConfig(**config) if isinstance(config, dict) and config else config
     if config is not None and not isinstance(config, RunConfig):
         raise UserError(f"run_config is a RunConfig, not a {type(config).__name__}.")
-    if session is not None and not hasattr(session, "get_items"):
-        raise UserError(f"session is an object with get_items and add_items, not a {type(session).__name__}.")
-    if session is not None and not isinstance(session.session_id, str):
-        raise UserError(f"A session's session_id is a text, not {session.session_id!r}.")
+    if session is not None:
+        _check_session(session)
     if store is not None and not hasattr(store, "append"):
-        hint = " Open it with placet.stores.opening.open_store(url)." if isinstance(store, str) else ""
-        raise UserError(f"store is an object with the methods of placet.Store, not a {type(store).__name__}.{hint}")
+        raise _no_store(store)
     if "max_turns" in wanted:
         check_turns(wanted["max_turns"])
     _check_options(given, wanted)
@@ -190,6 +187,18 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
         raise TypeError(f"Runner.run got an unexpected keyword argument '{(wanted.keys() - _OPTIONS).pop()}'")
     store = store if store is not None else default_store()
     return Order(agent=agent, input=given, config=config or _DEFAULT_CONFIG, store=store, **wanted)
+
+
+def _no_store(given: object) -> UserError:
+    hint = " Open it with placet.stores.opening.open_store(url)." if isinstance(given, str) else ""
+    return UserError(f"store is an object with the methods of placet.Store, not a {type(given).__name__}.{hint}")
+
+
+def _check_session(session: Any) -> None:
+    if not hasattr(session, "get_items"):
+        raise UserError(f"session is an object with get_items and add_items, not a {type(session).__name__}.")
+    if not isinstance(session.session_id, str):
+        raise UserError(f"A session's session_id is a text, not {session.session_id!r}.")
 
 
 def _check_options(given: Input, options: Mapping[str, Any]) -> None:
@@ -236,18 +245,14 @@ async def _carry_out(order: Order, streaming: Reader | None, turn: SessionTurn |
     holder = LeaseHolder(order.store, lease)
     try:
         stored = await _stored(order, log) if state is not None else None
-        if state is not None and stored is not None and (ended := ended_run(stored, state)) is not None:
-            return _recorded(order, state, stored, ended, streaming)
+        recorded = _recorded(order, state, stored, streaming) if state is not None and stored is not None else None
+        if recorded is not None:
+            return recorded
         journal = await _journal(order, lease, log, stored, state)
         if turn is not None:
             await turn.follow()
-        _check_resend(order, journal.run)
-        frame = _frame(order, journal, state)
-        if streaming is not None:
-            _connect(streaming, frame)
         is_new = state is None or (state._made_by_hand and stored is None)
-        async with servers_in_use(frame.graph) if order.ends is None else nullcontext():
-            return await _drive_until_rest(frame, order, holder, streaming, is_new=is_new)
+        return await _go_on(order, journal, state, holder, streaming, is_new=is_new)
     except PlacetError as error:
         if error.state is None:  # it came before anything could be driven: the state is the one that was given
             error.state = state
@@ -257,6 +262,23 @@ async def _carry_out(order: Order, streaming: Reader | None, turn: SessionTurn |
             await holder.end()
         finally:  # the lease lives as long as this name does: it must go even where a traceback keeps this frame
             del driver
+
+
+async def _go_on(
+    order: Order,
+    journal: Journal,
+    state: RunState[Any] | None,
+    holder: LeaseHolder,
+    streaming: Reader | None,
+    *,
+    is_new: bool,
+) -> RunResult:
+    _check_resend(order, journal.run)
+    frame = _frame(order, journal, state)
+    if streaming is not None:
+        _connect(streaming, frame)
+    async with servers_in_use(frame.graph) if order.ends is None else nullcontext():
+        return await _drive_until_rest(frame, order, holder, streaming, is_new=is_new)
 
 
 async def _stored(order: Order, log: Log) -> StoredRun | None:
@@ -468,10 +490,11 @@ def _connect(streaming: Reader, frame: Frame) -> None:
     streaming.connect(frame, feed)
 
 
-def _recorded(
-    order: Order, state: RunState[Any], stored: StoredRun, ended: RunFold, streaming: Reader | None
-) -> RunResult:
-    """The result of a run that has ended: no model is asked, no tool runs."""
+def _recorded(order: Order, state: RunState[Any], stored: StoredRun, streaming: Reader | None) -> RunResult | None:
+    """The result of a run that has ended: no model is asked, no tool runs. None: it has not."""
+    ended = ended_run(stored, state)
+    if ended is None:
+        return None
     log = stored.log if stored.log is not None else state._log
     if (
         stored.log is None

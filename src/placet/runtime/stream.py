@@ -76,34 +76,24 @@ class AgentUpdatedStreamEvent(msgspec.Struct, frozen=True):
 StreamEvent: TypeAlias = RawResponsesStreamEvent | RunItemStreamEvent | AgentUpdatedStreamEvent
 
 
+_NAMES: dict[type[RunItem], str] = {
+    MessageOutputItem: "message_output_created",
+    ReasoningItem: "reasoning_item_created",
+    HandoffCallItem: "handoff_requested",
+    HandoffOutputItem: "handoff_occured",  # spelled as users of the OpenAI Agents SDK know it
+    MCPApprovalRequestItem: "mcp_approval_requested",
+    MCPApprovalResponseItem: "mcp_approval_response",
+    ToolCallItem: "tool_called",
+    ToolCallOutputItem: "tool_output",
+    ToolApprovalItem: "tool_approval_requested",
+    MCPListToolsItem: "mcp_list_tools",
+    ToolSearchCallItem: "tool_search_called",
+    ToolSearchOutputItem: "tool_search_output_created",
+}
+
+
 def _name(item: RunItem) -> str:
-    match item:
-        case MessageOutputItem():
-            return "message_output_created"
-        case ReasoningItem():
-            return "reasoning_item_created"
-        case HandoffCallItem():
-            return "handoff_requested"
-        case HandoffOutputItem():
-            return "handoff_occured"  # spelled as users of the OpenAI Agents SDK know it
-        case MCPApprovalRequestItem():
-            return "mcp_approval_requested"
-        case MCPApprovalResponseItem():
-            return "mcp_approval_response"
-        case ToolCallItem():
-            return "tool_called"
-        case ToolCallOutputItem():
-            return "tool_output"
-        case ToolApprovalItem():
-            return "tool_approval_requested"
-        case MCPListToolsItem():
-            return "mcp_list_tools"
-        case ToolSearchCallItem():
-            return "tool_search_called"
-        case ToolSearchOutputItem():
-            return "tool_search_output_created"
-        case _:
-            return "item_created"
+    return _NAMES.get(type(item), "item_created")
 
 
 def _size_of(data: object) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -17,7 +18,7 @@ import msgspec
 from placet.core.fold import fold
 from placet.core.log import Log, read_lines
 from placet.core.operators import Deletion, Operators, operators_of
-from placet.core.snapshot import dump, is_between_turns
+from placet.core.snapshot import UnusableFold, dump, is_between_turns, restore
 from placet.core.state import RunFold
 from placet.core.story import story_of
 from placet.facts.errors import PlacetError, UserError
@@ -95,16 +96,15 @@ async def _operators(store: DeskStore, kept: list[Head]) -> tuple[Verdict | None
     erased and deleted. What an altered log says is not believed."""
     try:
         log = await store.operators_log()
-        operators = operators_of(fact for record in read_lines(log.lines) for fact in record.facts)
+        operators = operators_of(chain.from_iterable(record.facts for record in read_lines(log.lines)))
         verdict = _verdict_on(log, kept) if len(log) or kept else None
-        if verdict is None or verdict.is_whole:
-            problem = await operators_problem(store, operators)
-            if problem is not None and (await store.operators_log()).head != log.head:
-                return await _operators(store, kept)  # somebody wrote in between
-            if problem is not None:
-                verdict = Verdict(run_id=OPERATORS, verdict="altered", message=problem)
+        problem = await operators_problem(store, operators) if verdict is None or verdict.is_whole else None
+        if problem is not None and (await store.operators_log()).head != log.head:
+            return await _operators(store, kept)  # somebody wrote in between
     except PlacetError as error:
         return Verdict(run_id=OPERATORS, verdict="unreadable", message=str(error)), Operators()
+    if problem is not None:
+        verdict = Verdict(run_id=OPERATORS, verdict="altered", message=problem)
     if verdict is None or not verdict.is_whole:
         return verdict, Operators(erasures=operators.erasures)
     return msgspec.structs.replace(verdict, message=_deletions_text(len(operators.deletions))), operators
@@ -179,7 +179,10 @@ async def _cache_fits(store: DeskStore, log: Log) -> bool:
     run = RunFold()
     for record in read_lines(log.lines[: recent.log.start]):
         fold(record.facts, into=run)
-    return is_between_turns(run) and dump(run) == recent.log.base
+    try:
+        return is_between_turns(run) and restore(dump(run)) == restore(recent.log.base)
+    except UnusableFold:
+        return False
 
 
 def _with_erasure(verdict: Verdict, log: Log, erasure: RunErased | None) -> Verdict:

@@ -182,11 +182,8 @@ class _Reader:
             case Asked():
                 if step.kind == "in_doubt":
                     yield self._of_call(step.at, "in doubt", step.call, why=step.why)
-            case Decided(decision=made):
-                grant = f"by grant {made.grant}" if made.grant is not None else None
-                entry = self._of_call(step.at, _VERDICTS[made.verdict], step.call, made.by, made.reason, grant)
-                entry = msgspec.structs.replace(entry, grant=made.grant)
-                yield self._with_edit(entry, step.call) if made.verdict == "edit" else entry
+            case Decided():
+                yield self._of_decision(step)
             case Revoked():
                 yield self._of_call(step.at, "approval revoked", step.call, step.by, step.reason)
             case Moved():
@@ -199,6 +196,13 @@ class _Reader:
                 pass
             case never:
                 assert_never(never)
+
+    def _of_decision(self, step: Decided) -> AuditEntry:
+        made = step.decision
+        grant = f"by grant {made.grant}" if made.grant is not None else None
+        entry = self._of_call(step.at, _VERDICTS[made.verdict], step.call, made.by, made.reason, grant)
+        entry = msgspec.structs.replace(entry, grant=made.grant)
+        return self._with_edit(entry, step.call) if made.verdict == "edit" else entry
 
     def _with_edit(self, entry: AuditEntry, local: str) -> AuditEntry:
         call = self._story.call(local)

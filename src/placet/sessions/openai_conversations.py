@@ -227,13 +227,15 @@ def _as_input(item: JsonObject) -> JsonObject:
     found = {name: value for name, value in item.items() if value is not None and name not in _SERVER_NOTES}
     if kind in _WITHOUT_STATUS:
         found.pop("status", None)
-    if kind not in _NAMED_BY_ID and not (kind == "reasoning" and "encrypted_content" not in found):
+    is_only_an_id = kind == "reasoning" and "encrypted_content" not in found
+    if kind not in _NAMED_BY_ID and not is_only_an_id:
         found.pop("id", None)
     content = found.get("content")
     if kind == "message" and isinstance(content, list):
         found["content"] = [_part_as_input(part, item.get("role")) for part in content]
-    if isinstance(found.get("output"), list):
-        found["output"] = [_without_nulls(part) for part in cast("list[object]", found["output"])]
+    output = found.get("output")
+    if isinstance(output, list):
+        found["output"] = list(map(_without_nulls, output))
     return found
 
 

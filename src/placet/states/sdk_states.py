@@ -198,14 +198,15 @@ class _Reader:
         done = done or calls[0]  # a filter took its output away
         found = agent.handoff_named(done.name)
         assert found is not None, "it was looked up"
+        output: Json = encode({"assistant": found.agent_name}).decode()
         for call, item in ended:
             if call is not done:
                 self.note(e.CallEnded(call.id, "denied", _text(item)))
-        output = next((_text(item) for call, item in ended if call is done and item is not None), None)
+            elif item is not None:
+                output = _text(item)
         self.note(e.CallsDeferred([done.id]))
         self.note(e.CallsStarted([done.id]))
-        approval = encode({"assistant": found.agent_name}).decode() if output is None else output
-        self.note(e.CallEnded(done.id, "finished", approval))
+        self.note(e.CallEnded(done.id, "finished", output))
         self.note(e.AgentChanged(self.book.graph.after_handoff(self.run.starting_agent, found.agent)))
 
     # -- calls --------------------------------------------------------------------------------------------------------

@@ -118,24 +118,30 @@ class LocalShellTool(FunctionTool):
 
 def action_of(given: JsonObject) -> LocalShellAction:
     """The action of a call's arguments, or InvalidArguments."""
-    command, env, timeout = given.get("command"), given.get("env") or {}, given.get("timeout_ms")
+    command, env = given.get("command"), given.get("env") or {}
     if not isinstance(command, list) or not command or not all(isinstance(each, str) for each in command):
         raise InvalidArguments("command: a list of texts is needed")
     if not isinstance(env, dict) or not all(isinstance(each, str) for each in env.values()):
         raise InvalidArguments("env: an object of texts is needed")
-    if timeout is not None and (not isinstance(timeout, int) or isinstance(timeout, bool) or timeout <= 0):
-        raise InvalidArguments("timeout_ms: a whole number above 0, or null")
-    texts = {"user": given.get("user"), "working_directory": given.get("working_directory")}
-    for name, value in texts.items():
-        if value is not None and not isinstance(value, str):
-            raise InvalidArguments(f"{name}: a text, or null")
+    timeout = _milliseconds(given.get("timeout_ms"))
     strings = [str(each) for each in command]
     variables = {name: str(value) for name, value in env.items()}
-    return LocalShellAction(strings, variables, timeout, _text(texts["user"]), _text(texts["working_directory"]))
+    return LocalShellAction(strings, variables, timeout, _text(given, "user"), _text(given, "working_directory"))
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+def _milliseconds(value: object) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise InvalidArguments("timeout_ms: a whole number above 0, or null")
+    return value
+
+
+def _text(given: JsonObject, name: str) -> str | None:
+    value = given.get(name)
+    if value is not None and not isinstance(value, str):
+        raise InvalidArguments(f"{name}: a text, or null")
+    return value
 
 
 def _validated(arguments: JsonObject) -> ValidatedArguments:

@@ -117,11 +117,7 @@ class FormBuilder:
             case "object" if isinstance(value, dict) and depth < MAX_DEPTH:
                 made.fields = self._parts(shape, place, value, depth)
             case "array" if isinstance(value, list) and depth < MAX_DEPTH:
-                inner = shape.schema["items"]
-                made.fields = [
-                    self._field(str(index + 1), inner, f"{place}[{index}]", each, depth + 1, False)
-                    for index, each in enumerate(value)
-                ]
+                made.fields = self._items(shape, place, value, depth)
             case "object" | "array" | "json":
                 return self._json(made, value)
             case "choice":
@@ -129,6 +125,13 @@ class FormBuilder:
             case _:
                 return self._leaf(made, shape, value)
         return made
+
+    def _items(self, shape: Shape, place: str, values: list[object], depth: int) -> list[Field]:
+        inner = shape.schema["items"]
+        return [
+            self._field(str(index + 1), inner, f"{place}[{index}]", each, depth + 1, False)
+            for index, each in enumerate(values)
+        ]
 
     def _json(self, made: Field, value: object) -> Field:
         made.kind, made.multiline = "json", True

@@ -42,27 +42,28 @@ def stretches_of(call: CallStory) -> list[Stretch]:
     """What went on with a call, each until the next thing happened; the last may be open."""
     found: list[Stretch] = []
     for step in call.steps:
-        begun: Stretch | None = None
-        match step:
-            case Validated() | Escalated():
-                continue
-            case Moved():
-                if step.to != "started":
-                    continue
-                begun = Stretch("run", step.at)
-            case Asked():
-                begun = Stretch(_SORT_OF[step.kind], step.at, None, step.why or "")
-            case Revoked():
-                begun = Stretch("wait", step.at, None, f"revoked by {who(step.by)}")
-            case Decided() | Ended():
-                pass
-            case never:
-                assert_never(never)
+        if isinstance(step, Validated | Escalated) or (isinstance(step, Moved) and step.to != "started"):
+            continue  # whatever went on goes on
         if found and found[-1].ends is None:
             found[-1] = replace(found[-1], ends=step.at)
+        begun = _begun_by(step)
         if begun is not None:
             found.append(begun)
     return found
+
+
+def _begun_by(step: Moved | Asked | Revoked | Decided | Ended) -> Stretch | None:
+    match step:
+        case Moved():
+            return Stretch("run", step.at)
+        case Asked():
+            return Stretch(_SORT_OF[step.kind], step.at, None, step.why or "")
+        case Revoked():
+            return Stretch("wait", step.at, None, f"revoked by {who(step.by)}")
+        case Decided() | Ended():
+            return None
+        case never:
+            assert_never(never)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from placet.core.json_schema import problems as schema_problems
@@ -175,19 +176,22 @@ def fill_edit(panel: Panel, card: RequestCard, reading: Reading) -> None:
         panel.json_problem = reading.problems.get("", "")
         if len(panel.json) > MAX_EDITED and "" not in reading.raw:  # a person continues what they wrote
             panel.too_large, panel.json = size(len(panel.json)), ""
-        return
-    leaves = [each for top in panel.fields for each in top.family() if not each.fields and each.kind != "array"]
+    else:
+        panel.focus = _first_to_look_at(panel.fields)
+
+
+def _first_to_look_at(fields: Sequence[Field]) -> str | None:
+    """The place of the first field that is wrong, or else of the first one."""
+    leaves = [each for top in fields for each in top.family() if not each.fields and each.kind != "array"]
     with_problems = [each for each in leaves if each.problem]
-    panel.focus = (with_problems or leaves)[0].place if leaves else None
+    return (with_problems or leaves)[0].place if leaves else None
 
 
 def fill_answer(panel: Panel, card: RequestCard, reading: Reading) -> None:
     """Put an answer to what a running call asks, and what is wrong with it, into the fields."""
     schema = card.answer_schema or NO_SCHEMA
     panel.fields = FormBuilder(schema, reading.raw, reading.problems).fields(reading.arguments)
-    leaves = [each for top in panel.fields for each in top.family() if not each.fields and each.kind != "array"]
-    with_problems = [each for each in leaves if each.problem]
-    panel.focus = (with_problems or leaves)[0].place if leaves else None
+    panel.focus = _first_to_look_at(panel.fields)
 
 
 def read_answer(card: RequestCard, form: Form) -> Reading:

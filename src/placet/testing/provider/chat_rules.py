@@ -119,24 +119,26 @@ def _check_tools(body: dict[str, Any]) -> None:
     if tools is not None and not tools:
         raise _empty("tools")
     check_tool_count(tools or [])
-    offered: set[str] = set()
-    for index, tool in enumerate(tools or []):
-        where = f"tools[{index}]"
-        check_type(where, tool, "object")
-        if tool.get("type") is None:
-            raise missing(f"{where}.type")
-        check_one_of(f"{where}.type", tool["type"], ("function", "custom"))
-        inner = tool.get(tool["type"])
-        if inner is None:
-            raise missing(f"{where}.{tool['type']}")
-        check_function(inner, f"{where}.{tool['type']}")
-        offered.add(inner["name"])
+    offered = {_checked_tool(tool, f"tools[{index}]") for index, tool in enumerate(tools or [])}
     choice = body.get("tool_choice")
     named = None
     if isinstance(choice, dict) and choice.get("type") in ("function", "custom"):
         check_type(f"tool_choice.{choice['type']}", choice.get(choice["type"]), "object")
         named = choice[choice["type"]].get("name")
     check_choice(choice, offered, ("function", "custom", "allowed_tools"), named)
+
+
+def _checked_tool(tool: Any, where: str) -> str:
+    """The name of a tool that can be offered."""
+    check_type(where, tool, "object")
+    if tool.get("type") is None:
+        raise missing(f"{where}.type")
+    check_one_of(f"{where}.type", tool["type"], ("function", "custom"))
+    inner = tool.get(tool["type"])
+    if inner is None:
+        raise missing(f"{where}.{tool['type']}")
+    check_function(inner, f"{where}.{tool['type']}")
+    return str(inner["name"])
 
 
 def _check_format(body: dict[str, Any]) -> None:

@@ -315,10 +315,14 @@ def _check_block(block: Any, role: str, where: str, known: AbstractSet[str]) -> 
     if kind == "text" and not block["text"].strip():
         raise Refused(f"{where}: text content blocks must contain more than white space")
     if kind == "tool_use":
-        if not isinstance(block["input"], dict):
-            raise Refused(f"{where}.tool_use.input: Input should be an object")
-        if not _TOOL_USE_ID.fullmatch(block["id"]):
-            raise Refused(f"{where}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
+        _check_tool_use(block, f"{where}.tool_use")
+
+
+def _check_tool_use(block: Block, where: str) -> None:
+    if not isinstance(block["input"], dict):
+        raise Refused(f"{where}.input: Input should be an object")
+    if not _TOOL_USE_ID.fullmatch(block["id"]):
+        raise Refused(f"{where}.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
 
 
 def _check_tools_are_defined(body: Mapping[str, Any], turns: Sequence[Turn]) -> None:
@@ -397,21 +401,18 @@ def _check_latest(body: Mapping[str, Any], turns: Sequence[Turn], signatures: Si
             f"{place}.type: expected `thinking` or `redacted_thinking`, but found `{first['type']}`. While `thinking` "
             "is enabled, the last assistant message begins with a thinking block."
         )
-    given = [block for name in dict.fromkeys(uses) for block in signatures.beside.get(name, [])]
-    if is_checked(body):  # behind other words it would be refused: there it may be left out
-        mark = mark_of(body, body["messages"][: latest[0].first])
-        given = [block for block in given if mark in signatures.marks[key_of(block)]]
     there = [block for _, block in blocks if block["type"] in THINKING]
-    if [block for block in _unique(given) if block not in there]:
+    if any(block not in there for block in _thinking_given(body, latest[0], uses, signatures)):
         raise Refused(
             f"{place}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified or "
             "left out: they must be as they were in the original response."
         )
 
 
-def _unique(blocks: Sequence[Block]) -> list[Block]:
-    found: list[Block] = []
-    for block in blocks:
-        if block not in found:
-            found.append(block)
-    return found
+def _thinking_given(body: Mapping[str, Any], turn: Turn, uses: Sequence[str], signatures: Signatures) -> list[Block]:
+    """The thinking that came with these uses of tools."""
+    given = [block for name in dict.fromkeys(uses) for block in signatures.beside.get(name, [])]
+    if not is_checked(body):
+        return given
+    mark = mark_of(body, body["messages"][: turn.first])  # behind other words it would be refused: it may be left out
+    return [block for block in given if mark in signatures.marks[key_of(block)]]

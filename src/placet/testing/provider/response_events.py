@@ -51,6 +51,13 @@ def _inner_events(item: Item, place: Item) -> Iterator[Event]:
                 yield from _command_events(command, {"output_index": place["output_index"], "command_index": number})
         case "custom_tool_call":
             yield from _text_events("response.custom_tool_call_input", item["input"], "input", place)
+        case _:
+            yield from _server_events(item, place)
+
+
+def _server_events(item: Item, place: Item) -> Iterator[Event]:
+    """Events of what the provider does itself."""
+    match item["type"]:
         case "mcp_call":
             yield {"type": "response.mcp_call.in_progress", **place}
             yield from _text_events("response.mcp_call_arguments", item["arguments"], "arguments", place)

@@ -107,30 +107,35 @@ def check_item(item: Any, where: str, given: Item | None) -> None:
 
 
 def _check_fields(item: Item, kind: str, where: str) -> None:
-    for name in ("call_id", "name", "arguments", "id", "encrypted_content"):
-        if item.get(name) is not None and not (kind == "tool_search_call" and name == "arguments"):
-            check_type(f"{where}.{name}", item[name], "string")
-    if item.get("call_id") == "" or item.get("id") == "":
-        name = "call_id" if item.get("call_id") == "" else "id"
-        raise Refused(
-            f"Invalid '{where}.{name}': empty string. Expected a string with at least one character.",
-            param=f"{where}.{name}",
-            code="empty_string",
-        )
+    _check_texts(item, kind, where)
     if item.get("status") is not None:
         check_one_of(f"{where}.status", item["status"], STATUSES)
     if kind == "message":
         _check_message(item, where)
     elif kind in ("function_call_output", "custom_tool_call_output"):
-        check_type(f"{where}.output", item["output"], "string|array")
-        if isinstance(item["output"], list):
-            _check_parts(item["output"], INPUT_PARTS, f"{where}.output")
+        _check_output(item["output"], f"{where}.output")
     elif kind == "reasoning":
         check_type(f"{where}.summary", item["summary"], "array")
     elif kind in OUTPUT_CHECKS:
         OUTPUT_CHECKS[kind](item, where)
     elif kind == "mcp_approval_response":
         check_type(f"{where}.approve", item["approve"], "boolean")
+
+
+def _check_texts(item: Item, kind: str, where: str) -> None:
+    for name in ("call_id", "name", "arguments", "id", "encrypted_content"):
+        if item.get(name) is not None and not (kind == "tool_search_call" and name == "arguments"):
+            check_type(f"{where}.{name}", item[name], "string")
+    for name in ("call_id", "id"):
+        if item.get(name) == "":
+            message = f"Invalid '{where}.{name}': empty string. Expected a string with at least one character."
+            raise Refused(message, param=f"{where}.{name}", code="empty_string")
+
+
+def _check_output(output: Any, where: str) -> None:
+    check_type(where, output, "string|array")
+    if isinstance(output, list):
+        _check_parts(output, INPUT_PARTS, where)
 
 
 def _check_message(item: Item, where: str) -> None:

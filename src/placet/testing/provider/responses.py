@@ -120,11 +120,8 @@ class ResponsesService:
         status = "failed" if answer.failure else "incomplete" if answer.stopped else "completed"
         if status == "incomplete" and output and "status" in output[-1]:
             output[-1]["status"] = "incomplete"
-        response_id = answer.response_id or self._mint.short("resp")
-        if answer.response_id is not None and not self._mint.claim(answer.response_id):
-            raise UserError(f"The provider's script gives two responses the id {answer.response_id!r}.")
         return {
-            "id": response_id,
+            "id": self._response_id(answer.response_id),
             "object": "response",
             "created_at": int(now),
             "completed_at": int(now) if status == "completed" else None,
@@ -138,6 +135,11 @@ class ResponsesService:
             **{name: body.get(name, default) for name, default in _ECHOED.items()},
             **answer.extra,
         }
+
+    def _response_id(self, scripted: str | None) -> str:
+        if scripted is not None and not self._mint.claim(scripted):
+            raise UserError(f"The provider's script gives two responses the id {scripted!r}.")
+        return scripted or self._mint.short("resp")
 
     def _output_item(self, item: Any) -> Item:
         plain: Item = dict(plain_item(item))
