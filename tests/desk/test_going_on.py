@@ -332,7 +332,7 @@ async def test_a_question_that_the_store_could_not_answer_does_not_stop_the_run(
     tmp_path: Path, witness: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "LEFT_ALONE_SECONDS", 0.2)
-    store = AwayForAMoment(tmp_path / "p.db", lease_ttl=1.0)
+    store = AwayForAMoment(tmp_path / "p.db", lease_ttl=3.0)
     async with store, Desk(store, agents=[support(witness, needs_approval=False)]) as desk:
         run = await desk.start("Support", "go")
         ended = await desk.wait(run.id, timeout=PATIENCE)

@@ -18,7 +18,7 @@ from tests.fleet.scenes import sooner_or_later
 
 async def test_what_a_driver_leaves_in_the_middle_is_found_as_having_work(tmp_path: Path, witness: Witness) -> None:
     agent = support(witness)
-    async with SQLiteStore(tmp_path / "p.db", lease_ttl=0.5) as store:
+    async with SQLiteStore(tmp_path / "p.db", lease_ttl=3.0) as store:
         desk = Desk(store, agents=[agent], run=False)
         leaving, staying = (RunDriver(store, [agent], Contexts(), RunConfig()) for _ in range(2))
         run = await desk.start("Support", "x")
@@ -41,7 +41,7 @@ async def test_what_a_driver_leaves_in_the_middle_is_found_as_having_work(tmp_pa
 
 async def test_a_driver_that_leaves_begins_no_call_that_was_approved(tmp_path: Path, witness: Witness) -> None:
     agent = support(witness)
-    async with SQLiteStore(tmp_path / "p.db", lease_ttl=0.5) as store:
+    async with SQLiteStore(tmp_path / "p.db", lease_ttl=3.0) as store:
         desk = Desk(store, agents=[agent], run=False)
         driver = RunDriver(store, [agent], Contexts(), RunConfig())
         run = await desk.start("Support", "x")

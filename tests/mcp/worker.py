@@ -15,7 +15,7 @@ async def main(what: str, store: str, effects: str) -> None:
     agent = agent_with(
         stdio_shop(Effects(Path(effects))), steps=[[call("slow", "c1", name="a", seconds=60)], DONE], name="ops"
     )
-    async with Desk(open_store(store, lease_ttl=1.0), agents=[agent]) as desk:
+    async with Desk(open_store(store, lease_ttl=3.0), agents=[agent]) as desk:
         if what == "begin":
             run = await desk.start("ops", "go")
             await desk.wait(run.id, until="ended", timeout=120)

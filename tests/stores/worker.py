@@ -14,7 +14,7 @@ from placet.runtime.journal import fold_log
 from placet.stores.opening import open_store
 from placet.testing.desk_contracts import Driver, RunWriter
 
-TTL = 0.5
+TTL = 3.0  # on a busy machine a process may not be heard of for a second
 
 
 class Line:
