@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -50,17 +49,10 @@ def execute_steps(db: sqlite3.Connection, steps: Steps[V]) -> V:
         return value
 
 
-@contextmanager
-def in_transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """A transaction that writes: no other can begin one until it ends."""
+def begin(db: sqlite3.Connection) -> sqlite3.Connection:
+    """Begin a transaction that writes; no other can until it ends. `with begin(db):` commits it, or rolls it back."""
     db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
+    return db
 
 
 class SQLiteFile:
@@ -134,7 +126,7 @@ class SQLiteFile:
     def _migrate(self, db: sqlite3.Connection) -> None:
         if self._is_current(db):
             return
-        with in_transaction(db):  # the others wait here, and then find everything done
+        with begin(db):  # the others wait here, and then find everything done
             db.execute(sql("create_schema_table"))
             done, oldest_code = db.execute(sql("applied")).fetchone()
             check_code(self._known, oldest_code, f"The store {self.path}")

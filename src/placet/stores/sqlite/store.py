@@ -27,7 +27,7 @@ from placet.stores.sql.news import NewsSignal
 from placet.stores.sql.statements import Given, Migration, Row, Statement, Steps, one
 from placet.stores.sql.store import SQLStore
 from placet.stores.sqlite import writes
-from placet.stores.sqlite.file import SQLiteFile, execute_steps, in_transaction
+from placet.stores.sqlite.file import SQLiteFile, begin, execute_steps
 from placet.stores.sqlite.writer import Writer
 
 P = ParamSpec("P")
@@ -202,7 +202,7 @@ class _Renewals:
     def _do(self, steps: Steps[V]) -> V:
         if self._db is None:
             return self._writer.submit(steps).result()
-        with in_transaction(self._db):
+        with begin(self._db):
             return execute_steps(self._db, steps)
 
     def close(self) -> None:

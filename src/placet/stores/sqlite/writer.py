@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from placet.facts.errors import PlacetError, StoreError
 from placet.stores.sql.statements import Steps
-from placet.stores.sqlite.file import SQLiteFile, execute_steps, in_transaction
+from placet.stores.sqlite.file import SQLiteFile, begin, execute_steps
 
 V = TypeVar("V")
 
@@ -100,7 +100,7 @@ class Writer:
             self._db = self._file.connect()
         outcomes: list[_Outcome] = [(job, None, None) for job in group if job.steps is None]
         if len(outcomes) < len(group):
-            with in_transaction(self._db):
+            with begin(self._db):
                 outcomes += [self._do(self._db, job, job.steps) for job in group if job.steps is not None]
         return outcomes
 
