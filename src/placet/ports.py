@@ -438,6 +438,10 @@ class DeskStore(Store, RecordStore, Protocol):
         """Runs with something to do (news, or a time that has come) that no process drives, longest waiting first."""
         ...
 
+    async def guests_due(self, now: float, limit: int) -> list[str]:
+        """Sessions of guests in which something is due, longest first: no process drives them."""
+        ...
+
     async def numbers(self) -> StoreNumbers:
         """What it holds at this moment, for people who look after it."""
         ...

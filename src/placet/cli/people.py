@@ -12,7 +12,7 @@ from placet.cli.terminal import complain, this_terminal
 from placet.facts.codec import JsonObject
 from placet.facts.events import Pattern
 
-ROLES = ("viewer", "reviewer", "admin")
+ROLES = ("guest", "viewer", "reviewer", "admin")
 Row = list[Cell | str]
 
 

@@ -16,6 +16,7 @@ from placet.core.story import (
     Moved,
     Note,
     NoteKind,
+    ReportedLate,
     Revoked,
     RunStory,
     Validated,
@@ -42,6 +43,7 @@ OUTCOME_STYLE: dict[e.Outcome, Style] = {
     "expired": "yellow",
     "superseded": "yellow",
     "cancelled": "yellow",
+    "released": "yellow",
 }
 _VERDICT_LOOK: dict[e.Verdict, tuple[str, Style]] = {
     "approve": ("approved", "green"),
@@ -77,6 +79,8 @@ def _mark(step: AnyStep) -> Mark:
             return Mark(step.at, f"revoked by {_who(step.by)}", "yellow", step.reason)
         case Ended():
             return Mark(step.at, step.outcome, OUTCOME_STYLE[step.outcome])
+        case ReportedLate():
+            return Mark(step.at, "reported late", "yellow", step.outcome)
         case never:
             assert_never(never)
 
@@ -120,6 +124,7 @@ _NOTE_LOOK: dict[NoteKind, tuple[str, Style]] = {
     "own_history": ("own history", "yellow"),
     "stopped": ("stopped", "red"),
     "tripped": ("tripwire", "red"),
+    "closed": ("closed", "dim"),
 }
 
 

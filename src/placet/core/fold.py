@@ -314,6 +314,43 @@ def _acknowledge(run: RunFold) -> None:
     run.in_flight = 0
 
 
+# -- guests -----------------------------------------------------------------------------------------------------------
+
+
+def _guest_admitted(run: RunFold, fact: e.GuestAdmitted) -> None:
+    if run.guest is not None or run.responses or run.request != "none":
+        raise IllegalTransition("A run is a guest's session from its beginning, or never.")
+    run.guest = fact
+
+
+def _calls_proposed(run: RunFold, fact: e.CallsProposed) -> None:
+    """Proposals come whenever the guest likes: each is a turn of its own, beside those that are open."""
+    if run.guest is None:
+        raise IllegalTransition("Only a guest proposes calls.")
+    if run.closed is not None or run.cancel_asked is not None:
+        raise IllegalTransition("The session takes no more proposals.")
+    run.turn += 1
+    items = [each.item for each in fact.calls]
+    planned = [call for _, call in plan_calls(run.path, run.turn, items, run.seen_labels) if call is not None]
+    if len(planned) != len(items):
+        raise IllegalTransition("A proposal holds calls, and nothing else.")
+    for call, proposed in zip(planned, fact.calls, strict=True):
+        call.proposed = proposed
+        run.calls[call.id] = call
+    run.open_calls += len(planned)
+
+
+def _session_closed(run: RunFold, fact: e.SessionClosed) -> None:
+    if run.guest is None or run.closed is not None:
+        raise IllegalTransition("Only a guest's session is closed, and only once.")
+    run.closed = fact
+
+
+def _late_report(run: RunFold, fact: e.LateReport) -> None:
+    call = _call(run, fact.call)
+    call.late_reports = (*call.late_reports, fact)
+
+
 # -- the calls --------------------------------------------------------------------------------------------------------
 
 
@@ -345,7 +382,9 @@ def _calls_deferred(run: RunFold, fact: e.CallsDeferred) -> None:
 def _calls_started(run: RunFold, fact: e.CallsStarted) -> None:
     _move_all(run, fact.calls, Move.START)
     for each in fact.calls:
-        run.calls[each].attempts += 1
+        call = run.calls[each]
+        call.attempts += 1
+        call.permit = fact.permit
 
 
 def _move_all(run: RunFold, calls: list[str], move: Move) -> None:
@@ -456,6 +495,7 @@ _ENDING: dict[e.Outcome, Move] = {
     "expired": Move.CLOSE,
     "superseded": Move.CLOSE,
     "cancelled": Move.CLOSE,
+    "released": Move.FINISH,
 }
 
 
@@ -474,7 +514,7 @@ def _call_ended(run: RunFold, fact: e.CallEnded) -> None:
     if call.request:
         run.ledger.close(call.id)
     run.open_calls -= 1
-    if run.open_calls == 0:
+    if run.open_calls == 0 and run.guest is None:  # a guest keeps its own history
         _close_turn(run)
 
 
@@ -489,6 +529,9 @@ _ONLY_OUTCOME: dict[Status, e.Outcome] = {
 def _check_outcome(run: RunFold, call: Call, outcome: e.Outcome) -> None:
     if _ONLY_OUTCOME.get(call.status, outcome) != outcome:
         raise IllegalTransition(f"Call {call.id} is {call.status.value}: it cannot end as {outcome}.")
+    is_doubtful = call.status in (Status.IN_DOUBT, Status.CLEARED)
+    if is_doubtful and _ENDING[outcome] is Move.FINISH and call.proposed is None:
+        raise IllegalTransition(f"Call {call.id} is in doubt: only whoever executes it elsewhere can report late.")
     if call.status is Status.STARTED and _ENDING[outcome] is Move.CLOSE and call.id not in run.children:
         raise IllegalTransition(f"Call {call.id} is running: only its own end, or doubt, can follow.")
 
@@ -560,6 +603,10 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.RequestSettled: _request_settled,
     e.ResponseReceived: _response_received,
     e.ResponseUnusable: _response_unusable,
+    e.GuestAdmitted: _guest_admitted,
+    e.CallsProposed: _calls_proposed,
+    e.SessionClosed: _session_closed,
+    e.LateReport: _late_report,
     e.ArgumentsValidated: _arguments_validated,
     e.CallsAllowed: _calls_allowed,
     e.CallsDeferred: _calls_deferred,

@@ -43,7 +43,8 @@ def blocking_holds(run: RunFold, run_id: str, holds: Sequence[Hold], *, is_drive
 
 def _is_to_begin(run: RunFold, call: Call, *, is_driven: bool) -> bool:
     """Whether the call would be begun next. One that was begun would be, if no process works on it any more."""
-    is_left = call.status is Status.STARTED and call.id not in run.children and not is_driven
+    is_elsewhere = is_driven or run.guest is not None
+    is_left = call.status is Status.STARTED and call.id not in run.children and not is_elsewhere
     return call.status in RUNNABLE or call.status is Status.DEFERRED or is_left
 
 

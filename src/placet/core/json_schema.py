@@ -58,6 +58,21 @@ def with_defaults(schema: Mapping[str, Json], value: JsonObject) -> JsonObject:
         return value  # `problems` refuses it
 
 
+_NAMES = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
+_VALUES = ("default", "enum", "const", "examples")
+
+
+def without_prose(schema: object, *, names: bool = False) -> object:
+    """A JSON schema without titles and descriptions. `names`: the keys here are names of properties, not keywords."""
+    if isinstance(schema, Mapping):
+        return {
+            key: each if not names and key in _VALUES else without_prose(each, names=not names and key in _NAMES)
+            for key, each in schema.items()
+            if names or key not in ("title", "description")
+        }
+    return [without_prose(each) for each in schema] if isinstance(schema, list) else schema
+
+
 def _compiled(schema: Mapping[str, Json]) -> CheckedSchema:
     try:
         text = encode(schema)

@@ -96,6 +96,8 @@ def next_step(run: RunFold, at_work: AbstractSet[str] = NO_CALLS, set_aside: Abs
     holds."""
     if run.has_ended:
         return Stop()
+    if run.guest is not None:
+        return _in_guest_session(run)
     if run.cancel_asked is not None and not at_work:
         return CancelRun()
     if run.tripped is not None:
@@ -109,6 +111,15 @@ def next_step(run: RunFold, at_work: AbstractSet[str] = NO_CALLS, set_aside: Abs
     if run.responses == 0 or run.outbox:
         return AskModel()
     return ConcludeRun()
+
+
+def _in_guest_session(run: RunFold) -> Step:
+    """Another person executes what may run, and no model is asked: all that is left is to end what has been decided."""
+    statuses = {call.status for call in run.calls.values()}
+    if run.cancel_asked is not None and statuses <= {_ENDED}:
+        return CancelRun()
+    concludable = [call for call in run.calls.values() if call.status in CONCLUDABLE]
+    return AdvanceCalls([], concludable) if concludable else WaitForPeople()
 
 
 def _within_turn(run: RunFold, at_work: AbstractSet[str], set_aside: AbstractSet[str]) -> Step:

@@ -22,8 +22,9 @@ class UnusableFold(ValueError):
 
 
 def is_between_turns(run: RunFold) -> bool:
-    """Whether the fold can be cached: it has begun, has not ended, and no call of it is open."""
-    return run.started and not run.has_ended and not run.open_calls and not run.path
+    """Whether the fold can be cached: it has begun, has not ended, and no call of it is open. A guest's session has no
+    turns, and is short."""
+    return run.started and not run.has_ended and not run.open_calls and not run.path and run.guest is None
 
 
 def dump(run: RunFold) -> bytes:

@@ -14,7 +14,18 @@ from msgspec.structs import replace
 from placet.core.approvals import Ledger
 from placet.core.transitions import WAITING, Status
 from placet.facts.codec import Json, JsonObject, canonical, parse_arguments
-from placet.facts.events import CancelAsked, DecisionMade, Delivery, GuardrailRecord, Outcome, Usage
+from placet.facts.events import (
+    CancelAsked,
+    DecisionMade,
+    Delivery,
+    GuardrailRecord,
+    GuestAdmitted,
+    LateReport,
+    Outcome,
+    ProposedCall,
+    SessionClosed,
+    Usage,
+)
 from placet.facts.ids import ROOT, session_key
 
 Request: TypeAlias = Literal["none", "sent", "lost"]
@@ -65,6 +76,12 @@ class Call(msgspec.Struct, omit_defaults=True):
     """The run in which it was first started, where that is one that this run was forked from."""
     outcome: Outcome | None = None
     output: Json = None
+    proposed: ProposedCall | None = None
+    """As a guest proposed it; None for a call of a model."""
+    permit: str | None = None
+    """The permit under which a guest last claimed it."""
+    late_reports: tuple[LateReport, ...] = ()
+    """What guests told about it after their lease had ended."""
 
     @property
     def effective(self) -> JsonObject | None:
@@ -109,8 +126,12 @@ class RunFold(msgspec.Struct, omit_defaults=True):
     origins: tuple[str, ...] = ()
     """The runs that this one was forked from."""
 
+    guest: GuestAdmitted | None = None
+    """Whose session it is, if somebody else executes its calls; None: a model is asked."""
+    closed: SessionClosed | None = None
+    """Why a guest's session takes no more proposals here."""
     calls: dict[str, Call] = {}
-    """The calls of the open turn, in the model's order."""
+    """The calls of the open turn, in the model's order; of a guest's session all of them."""
     open_calls: int = 0
     """How many of them have no output yet."""
     children: dict[str, RunFold] = {}

@@ -75,7 +75,14 @@ class Ended(CallStep, frozen=True):
     output: Json
 
 
-AnyStep: TypeAlias = Moved | Validated | Asked | Escalated | Decided | Revoked | Ended
+class ReportedLate(CallStep, frozen=True):
+    """A guest told what happened to it, after its lease had ended."""
+
+    outcome: Literal["finished", "failed"]
+    output: Json
+
+
+AnyStep: TypeAlias = Moved | Validated | Asked | Escalated | Decided | Revoked | Ended | ReportedLate
 
 NoteKind: TypeAlias = Literal[
     "forked",
@@ -93,6 +100,7 @@ NoteKind: TypeAlias = Literal[
     "own_history",
     "stopped",
     "tripped",
+    "closed",
 ]
 
 
@@ -184,6 +192,8 @@ class CallStory:
                 self._move(step)
             case Ended():
                 self.outcome, self.output, self.ended_at, self.request = step.outcome, step.output, step.at, None
+            case ReportedLate():
+                pass
             case never:
                 assert_never(never)
         return before if before is not self.request else None
@@ -238,6 +248,8 @@ class RunStory:
     input: str = ""
     by: str | None = None
     conversation: str | None = None
+    guest: e.GuestAdmitted | None = None
+    """Whose session it is, if another person executes its calls."""
     began: float = 0.0
     latest: float = 0.0
     ended_at: float | None = None
@@ -273,7 +285,16 @@ class RunStory:
 
 # -- the reading ------------------------------------------------------------------------------------------------------
 
-_OfRun: TypeAlias = e.RunStarted | e.RequestSent | e.ResponseReceived | e.RunEnded | e.RunCancelled | e.Erased
+_OfRun: TypeAlias = (
+    e.RunStarted
+    | e.GuestAdmitted
+    | e.CallsProposed
+    | e.RequestSent
+    | e.ResponseReceived
+    | e.RunEnded
+    | e.RunCancelled
+    | e.Erased
+)
 _OfCalls: TypeAlias = e.CallsAllowed | e.CallsDeferred | e.CallsStarted
 _OfCall: TypeAlias = (
     e.ArgumentsValidated
@@ -284,6 +305,7 @@ _OfCall: TypeAlias = (
     | e.DecisionMade
     | e.DecisionRevoked
     | e.CallEnded
+    | e.LateReport
 )
 _Noted: TypeAlias = (
     e.RunForked
@@ -301,6 +323,7 @@ _Noted: TypeAlias = (
     | e.OwnHistoryChosen
     | e.RunStopped
     | e.GuardrailsJudged
+    | e.SessionClosed
 )
 _Untold: TypeAlias = (
     e.TurnLimitSet
@@ -441,6 +464,8 @@ class Story:
                 return Revoked(call.id, fact.at, line, fact.by, fact.reason)
             case e.CallEnded():
                 return Ended(call.id, at, line, fact.outcome, fact.output)
+            case e.LateReport():
+                return ReportedLate(call.id, at, line, fact.outcome, fact.output)
             case never:
                 assert_never(never)
 
@@ -453,6 +478,10 @@ class Story:
             case e.RequestSent():
                 run.requests += 1
                 run.asked_at, run.requested_in = at, None
+            case e.GuestAdmitted():
+                run.guest = fact
+            case e.CallsProposed():
+                self._answer(run, at, line, [each.item for each in fact.calls], _context_of(fact))
             case e.ResponseReceived():
                 self._answer(run, at, line, fact.output)
             case e.RunEnded():
@@ -465,13 +494,13 @@ class Story:
             case never:
                 assert_never(never)
 
-    def _answer(self, run: RunStory, at: float, line: int, output: list[JsonObject]) -> None:
-        if self._only_open:
+    def _answer(self, run: RunStory, at: float, line: int, output: list[JsonObject], said: str = "") -> None:
+        if self._only_open and run.guest is None:  # a guest's calls stand side by side
             self._forget(run)
         run.turn += 1
         planned = [call for _, call in plan_calls(run.path, run.turn, output, set()) if call is not None]
         calls = {each.id: CallStory(each.id, each.name, each.label, each.arguments, at, line) for each in planned}
-        text = input_text([item for item in output if item.get("type") == "message"])
+        text = said or input_text([item for item in output if item.get("type") == "message"])
         run.turns.append(TurnStory(run.turn, at if run.asked_at is None else run.asked_at, at, line, text, calls))
         run.asked_at = None
         self.calls |= calls
@@ -499,6 +528,11 @@ class Story:
             call.started_in = call.started_in or origin
         for _, request in self.open_requests():
             request.asked_in = request.asked_in or origin
+
+
+def _context_of(fact: e.CallsProposed) -> str:
+    """What led to the calls, as their guest tells it."""
+    return "\n".join(dict.fromkeys(each.context for each in fact.calls if each.context))
 
 
 def _steps(at: float, line: int, fact: _OfCalls) -> Iterator[Moved]:
@@ -544,7 +578,8 @@ def _plain_note(
     | e.RequestSettled
     | e.AgentChanged
     | e.HistoryRewritten
-    | e.RunStopped,
+    | e.RunStopped
+    | e.SessionClosed,
 ) -> tuple[NoteKind, str]:
     match fact:
         case e.RunForked():
@@ -566,6 +601,8 @@ def _plain_note(
             return "rewritten", f"the next agent reads {items}"
         case e.RunStopped():
             return "stopped", f"{fact.code}: {fact.message}"
+        case e.SessionClosed():
+            return "closed", fact.why if fact.next is None else f"{fact.why}, it goes on in {fact.next}"
         case never:
             assert_never(never)
 

@@ -121,10 +121,12 @@ TABLE: dict[Status, dict[Move, Status]] = {
         Move.REJECT: Status.GIVEN_UP,
         Move.RESPOND: Status.ANSWERED,
         Move.DOUBT: Status.IN_DOUBT,
+        Move.FINISH: Status.ENDED,  # whoever executed it reports late
         Move.CLOSE: Status.ENDED,
     },
     Status.CLEARED: {
         Move.START: Status.STARTED,
+        Move.FINISH: Status.ENDED,  # the same, before it was begun again
         Move.DOUBT: Status.IN_DOUBT,
         Move.REVOKE: Status.IN_DOUBT,
         Move.CLOSE: Status.ENDED,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_origin, overload
 import msgspec
 
 from placet.core.elicitation import problem_with_questions
-from placet.core.json_schema import problem_with_schema, problems, with_defaults
+from placet.core.json_schema import problem_with_schema, problems, with_defaults, without_prose
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.guardrail import ToolInputGuardrail, ToolOutputGuardrail
 from placet.declare.tool_schema import function_schema
@@ -242,21 +242,6 @@ Tool: TypeAlias = FunctionTool
 def escaped(part: str) -> str:
     """A part of a tool's identity, so that `mcp:files:read` has three parts whatever a server is called."""
     return part.replace("%", "%25").replace(":", "%3A")
-
-
-_NAMES = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
-_VALUES = ("default", "enum", "const", "examples")
-
-
-def without_prose(schema: object, *, names: bool = False) -> object:
-    """A JSON schema without titles and descriptions. `names`: the keys here are names of properties, not keywords."""
-    if isinstance(schema, Mapping):
-        return {
-            key: each if not names and key in _VALUES else without_prose(each, names=not names and key in _NAMES)
-            for key, each in schema.items()
-            if names or key not in ("title", "description")
-        }
-    return [without_prose(each) for each in schema] if isinstance(schema, list) else schema
 
 
 def _called(function: Callable[..., Any], positional: list[object], named: dict[str, object]) -> Any:

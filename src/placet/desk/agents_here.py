@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from placet.core.index import RequestRecord
 from placet.core.json_schema import TOP
 from placet.declare.agent import Agent
 from placet.declare.agent_graph import AgentGraph
@@ -12,31 +13,43 @@ from placet.declare.context import RunContextWrapper
 from placet.declare.tool import Tool
 from placet.facts.codec import JsonObject
 from placet.facts.errors import UserError
+from placet.ports import DeskStore
 from placet.runtime.toolsets import find_tools, servers_in_use
 from placet.service.driving import RunDriver
+from placet.service.guest_tools import tool_of_guest
 
 
 class AgentsHere:
     """Without an agent's code a desk still shows and decides; it cannot start its runs or check arguments."""
 
+    store: DeskStore
     _driver: RunDriver
 
     def knows(self, agent: str) -> bool:
         """Whether a run of this agent can be started here."""
         return agent in self._driver.agents or (bool(agent) and Agent(name=agent).address in self._driver.agents)
 
-    async def problems_with(self, agent: str, tool_name: str, arguments: JsonObject) -> list[tuple[str, str]]:
-        """What is wrong with arguments for a tool of the agent at this path: (place, what is wrong there).
+    async def problems_with(self, asked: RequestRecord, arguments: JsonObject) -> list[tuple[str, str]]:
+        """What is wrong with arguments for the call that a request is about: (place, what is wrong there).
 
         A desk without the agent's code cannot judge, and finds nothing; the tool itself will, before it runs.
         """
-        tool = self.tool_at(agent, tool_name) or await self._server_tool(agent, tool_name)
+        tool = await self.tool_of(asked)
         problem = tool.problem_with(arguments) if tool is not None else None
         found = [line.partition(": ") for line in (problem or "").splitlines()]
         return [
             (place if place != TOP else "arguments", text) if colon else ("arguments", place)
             for place, colon, text in found
         ]
+
+    async def tool_of(self, asked: RequestRecord) -> Tool | None:
+        """The tool that a request is about: of an agent here, of one of its servers, or as a guest declared it."""
+        return await self.shown_tool(asked) or await self._server_tool(asked.agent, asked.tool)
+
+    async def shown_tool(self, asked: RequestRecord) -> Tool | None:
+        """The same without asking servers, which may take their time."""
+        declared = await tool_of_guest(self.store, asked.id) if "/" in asked.agent else None
+        return declared or self.tool_at(asked.agent, asked.tool)
 
     def tool_at(self, agent: str, tool_name: str) -> Tool | None:
         """The tool of that name of the agent at this path; None where the agent's code is not here."""

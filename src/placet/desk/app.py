@@ -29,6 +29,7 @@ from placet.desk.web.metrics import Meter
 from placet.desk.web.problems import Problem, as_problem, of_status, problem_response, unknown_error, wants_html
 from placet.desk.web.settings import WebSettings
 from placet.facts.errors import PlacetError
+from placet.service.guest_sweep import sweep_guests
 
 logger = logging.getLogger("placet.desk")
 
@@ -59,10 +60,13 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        tidying = asyncio.create_task(_tidy_up(web))
+        tasks = [asyncio.create_task(_tidy_up(web))]
+        if not desk.drives_runs:  # a desk that drives looks after guests by itself
+            tasks.append(asyncio.create_task(sweep_guests(desk.store, desk.guests, clock)))
         yield
-        tidying.cancel()
-        await asyncio.gather(tidying, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await web.feed.close()
 
     app = Starlette(

@@ -81,6 +81,9 @@ from placet.runtime.journal import load_recent
 from placet.runtime.toolsets import servers_in_use
 from placet.service.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.service.embedded import EmbeddedEngine
+from placet.service.guest_calls import GuestCalls, GuestLimits
+from placet.service.guest_sweep import sweep_guests
+from placet.service.guest_tools import refuse_what_no_host_carries
 from placet.service.questions import FoundRequest, find_request, true_request
 from placet.states.run_state import as_input, new_log
 from placet.stores.opening import open_store
@@ -114,6 +117,7 @@ class Desk(OperatorsDesk):
         engine: Engine | None = None,
         grace: float = DEFAULT_GRACE,
         clock: Clock = SYSTEM_CLOCK,
+        guest_limits: GuestLimits | None = None,
     ) -> None:
         """`grace`: how many seconds calls that have begun get to end when the desk is left; no others begin then. What
         is broken off is in doubt."""
@@ -142,6 +146,9 @@ class Desk(OperatorsDesk):
         self._runs = run
         self._serving: asyncio.Task[None] | None = None
         self._servers = contextlib.AsyncExitStack()
+        self.guests = GuestCalls(self.store, clock, guest_limits)
+        """Calls that another person executes."""
+        self._sweeping: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         if self._runs:
@@ -149,6 +156,7 @@ class Desk(OperatorsDesk):
                 await self._servers.enter_async_context(servers_in_use(AgentGraph(agent)))
             self._driver.stay()
             self._serving = asyncio.create_task(self._engine.serve(self._driver.drive))
+            self._sweeping = asyncio.create_task(sweep_guests(self.store, self.guests, self._clock))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -157,6 +165,10 @@ class Desk(OperatorsDesk):
             self._serving.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._serving
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+        await self.guests.close()
         await self._servers.aclose()
         if self._owns_store:
             await self.store.close()
@@ -367,6 +379,7 @@ class Desk(OperatorsDesk):
         patterns = await self.store.four_eyes() if verdict != "reject" else ()
 
         def facts_at(_log: Log, run: RunFold) -> list[AnyFact]:
+            refuse_what_no_host_carries(run, row.id, verdict)
             facts = self._facts(row, run, given, grants_before)
             if (why := why_decisions_do_not_count(patterns, run, facts)) is not None:
                 raise AccessDenied(f"Nothing was decided: {why}")
@@ -414,7 +427,7 @@ class Desk(OperatorsDesk):
     async def _checked_edit(self, row: RequestRecord, arguments: Mapping[str, object]) -> JsonObject:
         """What would run: the edit, completed by validation where the tool's code is here."""
         edited = plain_object(arguments, f"The edited arguments of '{row.tool}'")
-        tool = self.tool_at(row.agent, row.tool) or await self._server_tool(row.agent, row.tool)
+        tool = await self.tool_of(row)
         if tool is None:
             return edited
         try:
@@ -524,8 +537,10 @@ class Desk(OperatorsDesk):
             facts = facts_at(log, run)
             if not facts:
                 return [] if is_first else None
-            line = log.next_line(self._now(), facts)
             fold(facts, into=run)
+            if run.guest is not None:  # no process drives it: what follows is written with what it follows from
+                facts = [*facts, *await self.guests.follow_up(run_id, run, read_line(log.lines[-1]).at)]
+            line = log.next_line(self._now(), facts)
             try:
                 await self.store.append(None, log, [line], run)
             except PositionConflict:

@@ -6,7 +6,9 @@
     │   │   └── SealBroken                 ... because it is unsealed, sealed with another key, or altered
     │   ├── SessionBusy                    a run waits on this session (see RunConfig.on_pending)
     │   ├── NotPending                     a decision names a call that does not wait (those that do are listed)
+    │   ├── InvalidProposal                a guest proposes a call that cannot be written down or judged
     │   └── LimitExceeded                  an argument, an output or a log is larger than the limit that is named
+    │       └── TooManyWaiting             ... a guest has as many calls waiting, or asks as often, as it may
     ├── ModelBehaviorError                 the model answered what no run can go on with
     │   └── ModelRefusalError              ... it refused, where an output_type was asked for
     ├── GuardrailTripped                   a rule in code stopped the run
@@ -28,6 +30,15 @@
     │   ├── ModelTimeoutError              ... it took longer than the time that it was given
     │   └── RequestNotTaken                ... and it certainly did not take it: nothing was delivered
     │       └── ServerHistoryNotFound      ... because what it kept of the run is gone: resume with own_history=True
+    ├── GateError                          a guest's call does not run, and this says why
+    │   ├── CallRejected                   ... somebody said no, or nobody said yes in time
+    │   ├── CallAnswered                   ... somebody answered in its place (`output`)
+    │   ├── CallNotClaimable               ... it waits, is held back, or must be asked about anew
+    │   ├── CallClaimed                    ... somebody claimed it before, or it has ended: it can only be read
+    │   ├── CallNotFound                   ... this guest has no such call
+    │   ├── PermitRefused                  a token that is none, or that does not count any more
+    │   ├── GateTimeout                    ... nobody decided within the time that the guest had
+    │   └── GateUnavailable                ... the desk did not answer, or not in words that are understood
     ├── DeliveryUnknown                    nobody knows whether a request was taken: resume with resend=True | False
     └── StoreError                         the store could not do its work
         ├── IndexAltered                   what a store lists is not what the run's log says: somebody changed it
@@ -97,8 +108,16 @@ class SessionBusy(UserError):
         self.run_id = run_id
 
 
+class InvalidProposal(UserError):
+    code = "invalid_proposal"
+
+
 class LimitExceeded(UserError):
     code = "limit_exceeded"
+
+
+class TooManyWaiting(LimitExceeded):
+    code = "too_many_waiting"
 
 
 class ModelBehaviorError(PlacetError):
@@ -235,6 +254,51 @@ class ServerHistoryNotFound(RequestNotTaken):
     """The stored response, or the conversation, that the request was to follow is not there (any more)."""
 
     code = "server_history_not_found"
+
+
+class GateError(PlacetError):
+    code = "gate_error"
+
+    def __init__(self, message: str = "", call: object = None) -> None:
+        super().__init__(message)
+        self.call = call
+        """The call as it stands (`placet.gate.GateCall`), where it is known."""
+
+
+class CallRejected(GateError):
+    code = "call_rejected"
+
+
+class CallAnswered(GateError):
+    code = "call_answered"
+
+    def __init__(self, message: str = "", call: object = None, output: object = None) -> None:
+        super().__init__(message, call)
+        self.output = output
+
+
+class CallNotClaimable(GateError):
+    code = "call_not_claimable"
+
+
+class CallClaimed(GateError):
+    code = "call_claimed"
+
+
+class CallNotFound(GateError):
+    code = "call_not_found"
+
+
+class PermitRefused(GateError):
+    code = "permit_refused"
+
+
+class GateTimeout(GateError):
+    code = "gate_timeout"
+
+
+class GateUnavailable(GateError):
+    code = "gate_unavailable"
 
 
 class DeliveryUnknown(PlacetError):

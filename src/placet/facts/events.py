@@ -31,6 +31,7 @@ Outcome: TypeAlias = Literal[
     "expired",  # it was not decided in time
     "superseded",  # a newer message took the place of the question
     "cancelled",  # the run was cancelled
+    "released",  # a guest that cannot report was let go ahead: what happened to it is unknown here
 ]
 
 
@@ -219,6 +220,73 @@ class ArgumentsValidated(Fact, frozen=True, tag="values"):
     values: JsonObject
 
 
+class GuestAdmitted(Fact, frozen=True, tag="guest"):
+    """The run is a session of a guest, who proposes calls and executes them itself. No model is ever asked.
+
+    A fact of its own, because it restricts: code that does not know it cannot continue with the run.
+    """
+
+    guest: str
+    source: str
+    """Through what the guest comes: a framework, an assistant's hook, a function."""
+    session: str
+    """What the guest calls the session."""
+    reports: bool = True
+    """Whether it can tell what happened to a call. Otherwise a claimed call ends at once, as released."""
+    edits: bool = True
+    """Whether it can run a call with other arguments than it proposed."""
+    answers: bool = True
+    """Whether it can take an answer in the place of a call's result."""
+    idle_seconds: float | None = None
+    """After how long without anything new the session ends by itself."""
+    before: str | None = None
+    """The run that this one goes on from."""
+
+
+class ProposedCall(msgspec.Struct, frozen=True, array_like=True):
+    """A call that a guest wants to execute, with its tool as the guest declares it."""
+
+    item: JsonObject
+    occurrence: int
+    """Which call of this call id it is: hosts may repeat their ids."""
+    digest: str
+    """What the guest asks about: the tool as declared, and the validated arguments."""
+    tool: str
+    fingerprint: str
+    schema: JsonObject
+    description: str = ""
+    version: str | None = None
+    approval_valid_for: float | None = None
+    recovery: Literal["ask", "retry", "function"] = "ask"
+    """What becomes of it if its guest is gone: a person is asked, or first the guest itself, when it is back."""
+    context: str | None = None
+    """What led to the call, for the reviewer."""
+
+
+class CallsProposed(Fact, frozen=True, tag="propose"):
+    """A guest wants to execute these calls. They join those of the session that are still open."""
+
+    calls: list[ProposedCall]
+
+
+class SessionClosed(Fact, frozen=True, tag="close"):
+    """The session takes no more proposals here. The run ends when its last call has ended."""
+
+    why: Literal["closed", "idle", "size"]
+    next: str | None = None
+    """The run in which the session goes on."""
+
+
+class LateReport(Fact, frozen=True, tag="late"):
+    """A guest told what happened to a call after its lease had ended. Evidence: what follows from it is a fact of its
+    own."""
+
+    call: str
+    permit: str
+    outcome: Literal["finished", "failed"]
+    output: Json
+
+
 class CallsAllowed(Fact, frozen=True, tag="allow"):
     calls: list[str]
 
@@ -274,6 +342,8 @@ class CallsStarted(Fact, frozen=True, tag="run"):
     """The claim: written before the effects."""
 
     calls: list[str]
+    permit: str | None = None
+    """Of a guest's call: the id of the permit under which the guest executes it. Its token is not recorded."""
 
 
 class CallEnded(Fact, frozen=True, tag="end"):
@@ -591,6 +661,10 @@ PlainFact: TypeAlias = (
     | ResponseReceived
     | ResponseUnusable
     | ArgumentsValidated
+    | GuestAdmitted
+    | CallsProposed
+    | SessionClosed
+    | LateReport
     | CallsAllowed
     | CallsDeferred
     | CallHeld

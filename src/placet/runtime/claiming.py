@@ -29,6 +29,7 @@ from placet.facts.errors import UserError
 from placet.facts.events import CallEnded, CallInDoubt, CallsStarted, DecisionMade, DecisionRevoked, GrantMade, Pattern
 from placet.runtime.frame import Frame, Job
 from placet.runtime.gating import digest_now, digest_of_asking, hold
+from placet.runtime.granting import grants_that_decided
 from placet.runtime.validating import ready_job, settle_values, still_means_the_same
 
 PROVIDER_MAY_CALL = "Approved: the model's provider may call the tool."
@@ -109,7 +110,7 @@ async def _known(frame: Frame, decided: Sequence[Call]) -> Known:
     store = frame.journal.store
     if not decided:  # four eyes and grants concern what a person decided
         return Known(await store.holds())
-    grants = await _standing_grants(frame, decided)
+    grants = await grants_that_decided(store, frame.run_id, frame.run, decided)
     return Known(await store.holds(), await store.four_eyes(), grants)
 
 
@@ -240,19 +241,3 @@ async def _switched_off(frame: Frame, calls: Sequence[Call]) -> set[str]:
         if not await frame.is_enabled(tool):
             off.add(call.id)
     return off
-
-
-async def _standing_grants(frame: Frame, calls: Sequence[Call]) -> list[GrantMade]:
-    """The grants that decided these calls and still stand."""
-    used = {call.decision.grant: call for call in calls if call.decision is not None and call.decision.grant}
-    if not used:
-        return []
-    store = frame.journal.store
-    foreign = await store.standing_grants(frame.run.response_agent)
-    known = {grant.id: grant for grant in (*foreign, *frame.run.ledger.grants())}
-    return [
-        grant
-        for each, call in used.items()
-        if (grant := known.get(each)) is not None
-        and (grant.scope == "run" or await store.use_grant(grant, f"{frame.run_id}:{call.id}"))
-    ]

@@ -10,12 +10,7 @@ import msgspec
 
 from placet.core.approvals import Entry, Ledger, name_of
 from placet.core.deciding import facts_to_append, is_about
-from placet.core.four_eyes import (
-    has_approval,
-    why_approval_does_not_count,
-    why_decision_does_not_count,
-    why_decisions_do_not_count,
-)
+from placet.core.four_eyes import has_approval, why_decision_does_not_count, why_decisions_do_not_count
 from placet.core.gate import (
     Ask,
     Free,
@@ -26,8 +21,6 @@ from placet.core.gate import (
     is_first_version,
     judge_answer,
     may_be_granted,
-    newest_first,
-    newest_grant,
 )
 from placet.core.plan import HOSTED_MCP
 from placet.core.state import Call, RunFold
@@ -48,13 +41,13 @@ from placet.facts.events import (
     CallHeld,
     CallsAllowed,
     CallsDeferred,
-    DecisionMade,
     GrantMade,
     Pattern,
     QuestionEscalated,
 )
 from placet.ports import Store
 from placet.runtime.frame import Frame, Job, awaited, tool_context
+from placet.runtime.granting import decision_by_grant
 from placet.runtime.guardrails import judge_call
 from placet.runtime.handoffs import ONLY_ONE, settle_handoff
 from placet.runtime.on_approval import decide_in_code
@@ -345,48 +338,12 @@ async def decide_by_grants(frame: Frame) -> None:
 async def _decide_by_grant(
     frame: Frame, run: RunFold, call: Call, grants: list[GrantMade], four_eyes: Sequence[Pattern]
 ) -> None:
-    entry, ledger, now = frame.run.ledger.entry(call.id), frame.run.ledger, frame.journal.now()
-    assert entry is not None, "a held call is in the ledger"
-    arguments = call.effective
-    foreign = [grant for grant in grants if not ledger.has_had(grant.id)]
-    candidates = [
-        grant for grant in newest_first([*foreign, *ledger.grants()]) if _may_decide(frame, run, call, grant, four_eyes)
-    ]
-    while candidates:
-        grant = newest_grant(
-            candidates, ledger, run.path, run.response_agent, entry.tool, entry.fingerprint, arguments, now
-        )
-        if grant is None:
-            return
-        if grant.scope == "run" or await frame.journal.store.use_grant(grant, f"{frame.run_id}:{call.id}"):
-            frame.journal.note(run.path, _by_grant(grant, entry, now))
-            return
-        candidates.remove(grant)
-
-
-def _may_decide(frame: Frame, run: RunFold, call: Call, grant: GrantMade, four_eyes: Sequence[Pattern]) -> bool:
-    """Whether the author of a standing decision could have decided this very call. Every person may reject."""
-    if grant.verdict == "reject" or not four_eyes:
-        return True
-    started_by, agent = frame.journal.run.started_by, run.response_agent
-    return (
-        why_approval_does_not_count(four_eyes, agent=agent, tool=call.name, started_by=started_by, author=grant.by)
-        is None
+    journal = frame.journal
+    found = await decision_by_grant(
+        journal.store, frame.run_id, journal.run, run, call, grants, four_eyes, journal.now()
     )
-
-
-def _by_grant(grant: GrantMade, entry: Entry, now: float) -> DecisionMade:
-    return DecisionMade(
-        call=entry.call,
-        request=entry.request,
-        digest=entry.digest,
-        verdict=grant.verdict,
-        by=grant.by,
-        at=now,
-        reason=grant.reason,
-        message=grant.message,
-        grant=grant.id,
-    )
+    if found is not None:
+        journal.note(run.path, found)
 
 
 EXPIRED = "This call was not carried out: it was not decided in time."

@@ -87,7 +87,7 @@ async def _findings(store: DeskStore, graphs: dict[str, AgentGraph], run_id: str
     except PlacetError as error:
         yield Finding(run_id=run_id, code="unreadable", message=str(error))
         return
-    if run is None:
+    if run is None or run.guest is not None:  # a guest executes its calls itself: no code of ours continues with them
         return
     graph = graphs.get(run.starting_agent)
     if graph is None:

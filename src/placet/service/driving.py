@@ -26,6 +26,7 @@ from placet.runtime.journal import fold_log, load_recent
 from placet.runtime.runner import Order, carry_out
 from placet.runtime.session_matching import check_session, names_a_place
 from placet.service.doctor import lacks_code
+from placet.service.guest_calls import GuestCalls
 from placet.states.run_state import RunState
 from placet.states.secrets import dotted, split_secrets
 
@@ -129,6 +130,7 @@ class RunDriver:
         self._leaves_missing = leaves_missing
         self._max_takeovers = max_takeovers
         self._is_leaving = False
+        self._guests = GuestCalls(store, config.clock)
 
     def leave(self) -> None:
         """From now on, drives stop before the next request to the model or the next call, and leave the rest."""
@@ -160,6 +162,8 @@ class RunDriver:
         log, run = found
         if run.has_ended:
             return False
+        if run.guest is not None:  # it is not driven: its guest executes the calls, and only what is due is done
+            return await self._guests.tend(run_id)
         if run.cancel_asked is not None:
             return await self._end(log, run)
         agent = self.agents.get(run.starting_agent)

@@ -10,7 +10,19 @@ import msgspec
 
 from placet.core.log import Log, read_lines
 from placet.core.operators import Act, ActKind, OperatorsFact, act_of_grant, acts_of
-from placet.core.story import AnyStep, Asked, Decided, Ended, Escalated, Moved, Note, Revoked, Story, Validated
+from placet.core.story import (
+    AnyStep,
+    Asked,
+    Decided,
+    Ended,
+    Escalated,
+    Moved,
+    Note,
+    ReportedLate,
+    Revoked,
+    Story,
+    Validated,
+)
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
 from placet.facts.events import Record, Verdict
@@ -30,6 +42,8 @@ What: TypeAlias = (
         "effect begun",
         "effect over",
         "in doubt",
+        "reported late",
+        "released",
         "cancel asked",
     ]
     | ActKind
@@ -192,6 +206,10 @@ class _Reader:
             case Ended():
                 if step.outcome in ("finished", "failed"):
                     yield self._of_call(step.at, "effect over", step.call, detail=step.outcome)
+                elif step.outcome == "released":
+                    yield self._of_call(step.at, "released", step.call, detail="what became of it is unknown here")
+            case ReportedLate():
+                yield self._of_call(step.at, "reported late", step.call, detail=step.outcome)
             case Validated() | Escalated():
                 pass
             case never:

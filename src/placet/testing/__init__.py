@@ -7,6 +7,7 @@ from placet.testing.clock import ManualClock
 from placet.testing.contracts import StoreContract, ThreadedStoreContract
 from placet.testing.crashing import Crash, CrashingStore
 from placet.testing.engine_contract import EngineContract
+from placet.testing.gate_contract import GateContract, GateScene
 from placet.testing.model_contract import ModelContract
 from placet.testing.provider import FakeProvider
 from placet.testing.scripted import (
@@ -24,6 +25,8 @@ __all__ = [
     "CrashingStore",
     "EngineContract",
     "FakeProvider",
+    "GateContract",
+    "GateScene",
     "ManualClock",
     "ModelContract",
     "ModelStep",

@@ -491,17 +491,20 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.ArgumentsValidated,  # the call's span shows the values
         e.CallsAllowed,
         e.CallsDeferred,
+        e.CallsProposed,  # no drive executes a guest's calls
         e.ContextSaved,
         e.DecisionMade,  # told with its question, by the drive that acts on it
         e.DecisionRevoked,
         e.Erased,
         e.FourEyesSet,
         e.GrantRevoked,
+        e.GuestAdmitted,
         e.HistoryRewritten,
         e.HoldLifted,
         e.HoldPlaced,
         e.InputAdded,
         e.InvitationChanged,
+        e.LateReport,
         e.PasswordChanged,
         e.QuestionEscalated,
         e.RequestSettled,
@@ -510,6 +513,7 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.RunErased,
         e.RunForked,
         e.RunsDeleted,
+        e.SessionClosed,
         e.SessionWriting,
         e.SessionWritten,
         e.StandingGrantMade,

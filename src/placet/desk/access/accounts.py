@@ -497,7 +497,7 @@ class Accounts:
 def checked_role(role: str) -> Role:
     found = next((each for each in ROLES if each == role), None)
     if found is None:
-        raise UserError(f"A role is viewer, reviewer or admin, not {role!r}.")
+        raise UserError(f"A role is guest, viewer, reviewer or admin, not {role!r}.")
     return found
 
 

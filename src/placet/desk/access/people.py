@@ -13,9 +13,10 @@ from placet.core.four_eyes import why_approval_does_not_count
 from placet.facts.errors import AccessDenied, UserError
 from placet.facts.events import HoldKind, Pattern, Verdict
 
-Role: TypeAlias = Literal["viewer", "reviewer", "admin"]
-ROLES: tuple[Role, ...] = ("viewer", "reviewer", "admin")
-"""Each may do what those before it may: look; decide, start and cancel; say who may."""
+Role: TypeAlias = Literal["guest", "viewer", "reviewer", "admin"]
+ROLES: tuple[Role, ...] = ("guest", "viewer", "reviewer", "admin")
+"""Each may do what those before it may: look; decide, start and cancel; say who may. A guest may none of that: it
+proposes, claims and reports calls of its own, and nobody else does that in its place."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 

@@ -50,7 +50,7 @@ async def list_approvals(ask: ApiRequest[ApprovalFilter, Nothing]) -> ApprovalPa
 
 async def show(ask: ApiRequest[Nothing, Nothing]) -> ApprovalDetail:
     request = await request_or_404(ask.web, _id_in(ask.part("request_id")))
-    tool = ask.web.desk.tool_at(request.agent, request.tool)
+    tool = await ask.web.desk.shown_tool(request)
     return ApprovalDetail.of(
         request,
         parameters=dict(tool.params_json_schema) if tool is not None else None,
@@ -70,13 +70,13 @@ async def decide_one(ask: ApiRequest[Nothing, Decision]) -> DecidedApproval:
     if ask.body.always:
         warnings += await warnings_on_always(ask.web, await request_or_404(ask.web, request_id), ask.body)
     if ask.body.decision == "edit":
-        warnings += _warnings_on_edit(ask.web, await request_or_404(ask.web, request_id))
+        warnings += await _warnings_on_edit(ask.web, await request_or_404(ask.web, request_id))
     return DecidedApproval.of(await decide(ask.web, ask.actor, request_id, ask.body), warnings=warnings)
 
 
-def _warnings_on_edit(web: Web, request: DeskRequest) -> list[str]:
+async def _warnings_on_edit(web: Web, request: DeskRequest) -> list[str]:
     """Where the agent's code is not here, nobody has looked whether the arguments fit the tool."""
-    if web.desk.agent_at(request.agent) is not None:
+    if web.desk.agent_at(request.agent) is not None or await web.desk.shown_tool(request) is not None:
         return []
     message = f"Not checked: the code of agent '{request.agent}' is not here, so the arguments were not checked"
     return [f"{message} tool '{request.tool}'. Straight on a store, give --agents MODULE:NAME."]

@@ -31,6 +31,7 @@ TAGS = {
     "grants": "Standing decisions",
     "holds": "What operators hold back",
     "people": "Users and tokens",
+    "gate": "Calls that guests execute themselves",
     "around": "Agents, live events, health, figures",
 }
 DESCRIPTIONS = {

@@ -73,6 +73,8 @@ class ProblemShape(Shown, frozen=True, kw_only=True, rename={"kind": "type"}, om
     """What is wrong with which field of what was sent."""
     winner: Winner | None = None
     """With a conflict: the decision that stands."""
+    output: Json = None
+    """Of a guest's call that somebody answered: the answer."""
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------

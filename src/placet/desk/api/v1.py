@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from placet.desk.api import approvals, grants, operators, people, runs, system
+from placet.desk.api import approvals, gate, grants, operators, people, runs, system
 from placet.desk.api.openapi import describe
 from placet.desk.api.operations import Operation, routes_of
 from placet.facts.codec import encode
@@ -20,6 +20,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *grants.OPERATIONS,
     *people.OPERATIONS,
     *operators.OPERATIONS,
+    *gate.OPERATIONS,
     *system.OPERATIONS,
 )
 

@@ -83,7 +83,7 @@ def _start(request: Request) -> int:
 
 async def value_part(request: Request) -> Response:
     row, arguments, of = await _asked_for(request)
-    tool = web_of(request).desk.tool_at(row.agent, row.tool)
+    tool = await web_of(request).desk.shown_tool(row)
     schema = tool.params_json_schema if tool is not None else None
     part = argument_part(arguments, request.query_params.get("at", ""), _start(request), schema)
     if part is None:

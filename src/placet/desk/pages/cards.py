@@ -205,7 +205,7 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> RequestCard:
     call, number = call_of(request.id)
     found = story.find(call) if story is not None else None
     steps, left_out = lead_up(story, call) if story is not None else ([], 0)
-    tool = tool_of(web, request.agent, request.tool)
+    tool = await tool_of(web, request)
     schema = tool.params_json_schema if tool is not None else None
     no_yes = await why_not_decide(web, actor, request)
     runs_with = await arguments_of(web, request)
@@ -229,10 +229,10 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> RequestCard:
     )
 
 
-def tool_of(web: Web, agent: str, name: str) -> FunctionTool | None:
-    """The tool, if this desk has the agent's code."""
+async def tool_of(web: Web, request: DeskRequest) -> FunctionTool | None:
+    """The tool, if this desk has the agent's code, or a guest declared it."""
     try:
-        return web.desk.tool_at(agent, name)
+        return await web.desk.shown_tool(request)
     except PlacetError:  # the code here knows the agent, and not the way that led to it
         return None
 

@@ -16,6 +16,7 @@ from placet.core.story import (
     Moved,
     Note,
     NoteKind,
+    ReportedLate,
     Revoked,
     RunStory,
     Validated,
@@ -42,8 +43,10 @@ def stretches_of(call: CallStory) -> list[Stretch]:
     """What went on with a call, each until the next thing happened; the last may be open."""
     found: list[Stretch] = []
     for step in call.steps:
-        if isinstance(step, Validated | Escalated) or (isinstance(step, Moved) and step.to != "started"):
+        if isinstance(step, Validated | Escalated | ReportedLate):
             continue  # whatever went on goes on
+        if isinstance(step, Moved) and step.to != "started":
+            continue
         if found and found[-1].ends is None:
             found[-1] = replace(found[-1], ends=step.at)
         begun = _begun_by(step)
@@ -93,6 +96,7 @@ _NOTE_LOOK: dict[NoteKind, tuple[str, bool] | None] = {
     "own_history": ("own history", False),
     "stopped": ("stopped", True),
     "tripped": ("guardrail", True),
+    "closed": ("session closed", False),
 }
 """The word for each, and whether something went wrong; None for what the page leaves to the log."""
 
@@ -113,6 +117,8 @@ def _notes_of(run: RunStory) -> Iterator[NoteLine]:
                 yield NoteLine(step.at, "revoked", f"{who(step.by)}: {call.name}", step.line)
             elif isinstance(step, Escalated):
                 yield NoteLine(step.at, "escalated", f"no answer came about {call.id} in time", step.line, True)
+            elif isinstance(step, ReportedLate):
+                yield NoteLine(step.at, "reported late", f"{call.name}: {step.outcome}", step.line, True)
         if call.child is not None:
             yield from _notes_of(call.child)
 

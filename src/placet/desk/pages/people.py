@@ -37,6 +37,8 @@ def scope_text(scopes: tuple[DecisionScope, ...]) -> str:
 
 
 def scope_label(user: User) -> str:
+    if user.role == "guest":
+        return "proposes calls, sees its own"
     if user.role == "viewer":
         return "looks, does not decide"
     if user.decides == EVERYTHING:

@@ -151,7 +151,7 @@ async def _starter(web: Web, request: DeskRequest) -> str | None:
 async def _explained(web: Web, request: DeskRequest, decision: Decision, error: PlacetError) -> Problem:
     problem = as_problem(error)
     if problem.status == 422 and decision.arguments is not None:
-        found = await web.desk.problems_with(request.agent, request.tool, decision.arguments)
+        found = await web.desk.problems_with(request, decision.arguments)
         problem.errors = [FieldProblem(field=place, message=text) for place, text in found]
     if isinstance(error, StaleApproval | RunFinished | NotPending):
         problem.winner = winner_of(await request_or_404(web, request.id))

@@ -31,6 +31,9 @@ MAX_FIELDS = 2000
 FOR_EVERYBODY = ("/static/", "/healthz", "/readyz")
 """Users need not log in here, and nothing about anybody is told."""
 
+FOR_GUESTS = "/v1/gate/"
+"""All that a guest may reach."""
+
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; form-action 'self'; manifest-src 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -84,10 +87,14 @@ class Guards:
         path = scope["path"]
         if path.startswith(FOR_EVERYBODY):
             return receive
-        if self._in_flight - self._web.feed.listeners > self._web.settings.max_in_flight:
+        idle = self._web.feed.listeners + self._web.desk.guests.watcher.waits  # they wait, and nobody works on them
+        if self._in_flight - idle > self._web.settings.max_in_flight:
             raise Problem(503, "busy", "This process has all hands full: try again.", headers={"Retry-After": "1"})
         self._web.limits.count_request(client_address(connection))
         actor = scope["placet.actor"] = await authenticate(connection, self._web)
+        if actor is not None and actor.role == "guest" and not path.startswith(FOR_GUESTS):
+            message = f"{actor.name} is a guest: it proposes calls at {FOR_GUESTS}, and may do nothing else here."
+            raise Problem(403, "access_denied", message)
         counted = Body(receive, connection, self._web)
         if scope["method"] not in SAFE_METHODS and (actor is None or actor.via != "token"):
             check_origin(connection, self._web)

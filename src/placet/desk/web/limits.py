@@ -10,35 +10,12 @@ from contextlib import contextmanager
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.desk.web.problems import Problem
 from placet.desk.web.settings import WebSettings
-
-MAX_CLIENTS = 10_000
-"""Buckets that are kept; the one that was used longest ago goes first."""
+from placet.service.rates import MAX_CLIENTS, Buckets
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 900.0
 """Between two wrong guesses, in seconds: it doubles from the first to the longest."""
 FORGOTTEN_SECONDS = 3600.0
 """Wrong guesses older than this do not count."""
-
-
-class Buckets:
-    """A bucket of tokens for each key; each try takes one, and they come back at a steady rate."""
-
-    def __init__(self, per_second: float, burst: float, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._rate = per_second
-        self._burst = burst
-        self._clock = clock
-        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def take(self, key: str) -> float:
-        """Take one: 0 when there was one, otherwise the seconds until there will be."""
-        now = self._clock.monotonic()
-        level, since = self._levels.pop(key, (self._burst, now))
-        level = min(self._burst, level + (now - since) * self._rate)
-        is_there = level >= 1.0
-        self._levels[key] = (level - 1.0 if is_there else level, now)
-        if len(self._levels) > MAX_CLIENTS:
-            self._levels.popitem(last=False)
-        return 0.0 if is_there else (1.0 - level) / self._rate
 
 
 class Guesses:

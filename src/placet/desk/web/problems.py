@@ -46,6 +46,7 @@ class Problem(Exception):
         errors: list[FieldProblem] | None = None,
         winner: Winner | None = None,
         headers: Mapping[str, str] | None = None,
+        more: Mapping[str, Json] | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -54,6 +55,8 @@ class Problem(Exception):
         self.errors = errors
         self.winner = winner
         self.headers = dict(headers or {})
+        self.more = dict(more or {})
+        """What else an error of this kind says."""
 
     @property
     def title(self) -> str:
@@ -72,7 +75,7 @@ class Problem(Exception):
             found["errors"] = self.errors
         if self.winner is not None:
             found["winner"] = self.winner
-        return found
+        return found | self.more
 
 
 def problem_response(problem: Problem, instance: str) -> Response:
@@ -81,6 +84,10 @@ def problem_response(problem: Problem, instance: str) -> Response:
 
 _STATUS_OF: tuple[tuple[type[errors.PlacetError], int], ...] = (
     (errors.AccessDenied, 403),
+    (errors.PermitRefused, 403),
+    (errors.CallNotFound, 404),
+    (errors.GateError, 409),
+    (errors.TooManyWaiting, 429),
     (errors.LimitExceeded, 413),
     (errors.NotPending, 409),
     (errors.SessionBusy, 409),
@@ -96,8 +103,15 @@ _STATUS_OF: tuple[tuple[type[errors.PlacetError], int], ...] = (
 
 def as_problem(error: errors.PlacetError) -> Problem:
     status = next((status for kind, status in _STATUS_OF if isinstance(error, kind)), 500)
-    headers = {"Retry-After": "2"} if status == 503 else {}
-    return Problem(status, error.code, error.message, headers=headers)
+    headers = {"Retry-After": "2"} if status in (429, 503) else {}
+    return Problem(status, error.code, error.message, headers=headers, more=_more(error))
+
+
+def _more(error: errors.PlacetError) -> dict[str, Json]:
+    """What happened to a guest's call: by it a guest knows why, without asking again."""
+    if isinstance(error, errors.CallAnswered):
+        return {"output": error.output}
+    return {}
 
 
 ProblemKind: TypeAlias = type[Problem]

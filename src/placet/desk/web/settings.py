@@ -33,6 +33,8 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Requests that this process works on at once."""
     max_listeners: int = 2000
     """Live event streams of this process."""
+    max_waits: int = 5000
+    """Guests of this process that may wait for a decision at once; the others ask again."""
     listener_backlog: int = 512
     """Events that may wait for one slow listener before it is dropped."""
     heartbeat_seconds: float = 15.0

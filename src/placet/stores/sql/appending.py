@@ -34,7 +34,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     texts: tuple[bytes, ...]
     checksums: tuple[int, ...]
     columns: RunColumns
-    has_work: bool
+    has_work: bool | None
+    """Whether a driver could do something. None: nobody drives it, and what is appended is no news for a driver."""
     changes: Sequence[RequestChange]
     grants: Sequence[GrantMade | GrantRevoked]
     fold: CachedFold | None
@@ -60,7 +61,7 @@ def append_of(lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold
         texts=texts,
         checksums=tuple(map(zlib.crc32, texts)),
         columns=run_columns(run, lines[-1].at if lines else 0.0),
-        has_work=has_work(run),
+        has_work=has_work(run) if run.guest is None else None,
         changes=request_changes(log.run_id, lines, run),
         grants=_standing_grants(lines),
         fold=fold_to_cache(log, lines, run),

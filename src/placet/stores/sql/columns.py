@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from placet.core.guest import wakes_at
 from placet.core.index import RunRecord, RunStatus, run_status
 from placet.core.state import RunFold
 from placet.facts.codec import encode
@@ -41,10 +42,17 @@ def run_columns(run: RunFold, at: float) -> RunColumns:
         final_output=encode(run.final_output).decode() if has_ended else None,
         stopped=": ".join(run.stopped) if run.stopped is not None else None,
         started_by=run.started_by,
-        wake_at=min((call.expires_at for _, call in run.waiting() if call.expires_at is not None), default=None),
+        wake_at=_wake_at(run, at),
         updated_at=at,
         ended_at=at if has_ended else None,
     )
+
+
+def _wake_at(run: RunFold, at: float) -> float | None:
+    """When the first request ends by itself, or a guest's session."""
+    if run.guest is not None:
+        return None if run.has_ended else wakes_at(run, at)
+    return min((call.expires_at for _, call in run.waiting() if call.expires_at is not None), default=None)
 
 
 INDEXED_RUN = (*RunColumns.__struct_fields__, "created_at", "erased_at")

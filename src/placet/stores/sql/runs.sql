@@ -31,6 +31,12 @@ SELECT id FROM (
 ) AS found
 ORDER BY since LIMIT :limit;
 
+-- name: guests_due
+-- Sessions of guests in which something is due. The agent of no other run has a slash.
+SELECT id FROM placet_runs
+WHERE wake_at <= :due AND wake_at IS NOT NULL AND agent LIKE :guests AND length > 0
+ORDER BY wake_at LIMIT :limit;
+
 -- name: numbers
 -- What there is at this moment. Each count is a walk through a part of an index.
 WITH news AS (

@@ -278,6 +278,9 @@ class SQLStore(ABC):
     async def runnable(self, now: float, limit: int) -> list[str]:
         return [run_id for (run_id,) in await self._rows("runnable", {"due": now, "limit": limit})]
 
+    async def guests_due(self, now: float, limit: int) -> list[str]:
+        return [run_id for (run_id,) in await self._rows("guests_due", {"due": now, "guests": "%/%", "limit": limit})]
+
     async def numbers(self) -> StoreNumbers:
         (row,) = await self._rows("numbers")
         return read_numbers(row)

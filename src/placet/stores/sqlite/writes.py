@@ -33,7 +33,8 @@ def append(_again: bool, given: Append) -> Steps[None]:
         yield Statement("first_append", row)
     for place, (text, checksum) in enumerate(zip(given.texts, given.checksums, strict=True), length):
         yield Statement("insert_line", {"run": run, "position": place, "text": text, "checksum": checksum})
-    after = {"length": given.length, "head": given.head, "has_work": given.has_work, "is_outside": given.epoch is None}
+    is_outside = given.epoch is None and given.has_work is not None
+    after = {"length": given.length, "head": given.head, "has_work": bool(given.has_work), "is_outside": is_outside}
     yield Statement("advance", row | after)
     for change in given.changes:
         yield from _change_request(run, change)

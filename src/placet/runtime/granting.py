@@ -1,0 +1,82 @@
+"""Standing decisions at work: which of them, if any, decides a call that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from placet.core.approvals import Entry
+from placet.core.four_eyes import why_approval_does_not_count
+from placet.core.gate import newest_first, newest_grant
+from placet.core.state import Call, RunFold
+from placet.facts.events import DecisionMade, GrantMade, Pattern
+from placet.ports import Store
+
+
+async def decision_by_grant(
+    store: Store,
+    run_id: str,
+    root: RunFold,
+    run: RunFold,
+    call: Call,
+    standing: Sequence[GrantMade],
+    four_eyes: Sequence[Pattern],
+    now: float,
+) -> DecisionMade | None:
+    """What the newest standing decision that reaches the call says of it; its use is counted then."""
+    ledger = root.ledger
+    entry = ledger.entry(call.id)
+    assert entry is not None, "a held call is in the ledger"
+    foreign = [grant for grant in standing if not ledger.has_had(grant.id)]
+    candidates = [
+        grant for grant in newest_first([*foreign, *ledger.grants()]) if _may_decide(root, run, call, grant, four_eyes)
+    ]
+    while candidates:
+        grant = newest_grant(
+            candidates, ledger, run.path, run.response_agent, entry.tool, entry.fingerprint, call.effective, now
+        )
+        if grant is None:
+            return None
+        if grant.scope == "run" or await store.use_grant(grant, f"{run_id}:{call.id}"):
+            return _by_grant(grant, entry, now)
+        candidates.remove(grant)
+    return None
+
+
+def _may_decide(root: RunFold, run: RunFold, call: Call, grant: GrantMade, four_eyes: Sequence[Pattern]) -> bool:
+    """Whether the author of a standing decision could have decided this very call. Every person may reject."""
+    if grant.verdict == "reject" or not four_eyes:
+        return True
+    started_by, agent = root.started_by, run.response_agent
+    return (
+        why_approval_does_not_count(four_eyes, agent=agent, tool=call.name, started_by=started_by, author=grant.by)
+        is None
+    )
+
+
+def _by_grant(grant: GrantMade, entry: Entry, now: float) -> DecisionMade:
+    return DecisionMade(
+        call=entry.call,
+        request=entry.request,
+        digest=entry.digest,
+        verdict=grant.verdict,
+        by=grant.by,
+        at=now,
+        reason=grant.reason,
+        message=grant.message,
+        grant=grant.id,
+    )
+
+
+async def grants_that_decided(store: Store, run_id: str, run: RunFold, calls: Sequence[Call]) -> list[GrantMade]:
+    """The grants that decided these calls and still stand."""
+    used = {call.decision.grant: call for call in calls if call.decision is not None and call.decision.grant}
+    if not used:
+        return []
+    foreign = await store.standing_grants(run.response_agent)
+    known = {grant.id: grant for grant in (*foreign, *run.ledger.grants())}
+    return [
+        grant
+        for each, call in used.items()
+        if (grant := known.get(each)) is not None
+        and (grant.scope == "run" or await store.use_grant(grant, f"{run_id}:{call.id}"))
+    ]

@@ -1,0 +1,52 @@
+"""Guests' tools, as people at a desk need them: declared in the log with each call, and run by nobody here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placet.core.state import RunFold
+from placet.declare.context import ToolContext
+from placet.declare.tool import FunctionTool
+from placet.facts.errors import PlacetError, UserError
+from placet.facts.events import ProposedCall, Verdict
+from placet.ports import DeskStore
+from placet.runtime.journal import load_recent
+
+
+async def tool_of_guest(store: DeskStore, request_id: str) -> FunctionTool | None:
+    """The tool of the call that a question is about, as its guest declared it; None where the log does not say."""
+    run_id, _, rest = request_id.partition(":")
+    try:
+        found = await load_recent(store, run_id)
+    except PlacetError:  # it was erased, or newer code wrote it
+        return None
+    call = found[2].calls.get(rest.rpartition("#")[0]) if found is not None else None
+    return None if call is None or call.proposed is None else tool_as_declared(call.name, call.proposed)
+
+
+def tool_as_declared(name: str, proposed: ProposedCall) -> FunctionTool:
+    return FunctionTool(
+        name=name,
+        description=proposed.description,
+        params_json_schema=proposed.schema,
+        on_invoke_tool=_not_here,
+        strict_json_schema=False,
+        needs_approval=True,
+        version=proposed.version,
+    )
+
+
+async def _not_here(_ctx: ToolContext[Any], _arguments: str) -> object:
+    raise UserError("A guest's tool is executed by its guest, and by nobody else.")
+
+
+def refuse_what_no_host_carries(run: RunFold, request_id: str, verdict: Verdict) -> None:
+    """UserError for an edit, or an answer, that the guest's host could not carry out."""
+    if run.guest is None:
+        return
+    if verdict == "edit" and not run.guest.edits:
+        raise UserError(
+            f"Request {request_id} is of a host that cannot run a call with other arguments: say yes or no."
+        )
+    if verdict == "respond" and not run.guest.answers:
+        raise UserError(f"Request {request_id} is of a host that cannot take an answer: say yes or no.")

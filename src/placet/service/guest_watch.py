@@ -1,0 +1,113 @@
+"""One reader of a store's feed for all who wait for guests' calls in this process: a thousand waits cost one query."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Iterable
+
+from placet.core.log import read_line
+from placet.facts.errors import PlacetError
+from placet.facts.events import AnyFact, InChild
+from placet.ports import DeskStore, FeedEntry
+from placet.stores.outages import Outage
+
+logger = logging.getLogger("placet.gate")
+
+NEWS_SECONDS = 5.0
+RETRY_SECONDS = 0.5
+CATCH_UP = 500
+
+
+class Watcher:
+    """Wakes whoever waits for a call when its run's log says something about it."""
+
+    def __init__(self, store: DeskStore) -> None:
+        self._store = store
+        self._waiting: dict[str, dict[str, set[asyncio.Event]]] = {}
+        self._reader: asyncio.Task[None] | None = None
+        self._is_reading = asyncio.Event()
+        self.waits = 0
+        """How many wait at this moment."""
+
+    @contextlib.asynccontextmanager
+    async def listen(self, run_id: str, call: str) -> AsyncIterator[asyncio.Event]:
+        """An event that is set whenever there is news about the call. From here on nothing is missed."""
+        event = asyncio.Event()
+        places = self._waiting.setdefault(run_id, {}).setdefault(call, set())
+        places.add(event)
+        self.waits += 1
+        try:
+            if self._reader is None:  # no await in between: there is one
+                self._reader = asyncio.create_task(self._read())
+            await self._is_reading.wait()
+            yield event
+        finally:
+            self.waits -= 1
+            self._leave(run_id, call, event)
+
+    def _leave(self, run_id: str, call: str, event: asyncio.Event) -> None:
+        of_run = self._waiting[run_id]
+        of_run[call].discard(event)
+        if not of_run[call]:
+            del of_run[call]
+        if not of_run:
+            del self._waiting[run_id]
+
+    async def close(self) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+            self._reader = None
+            self._is_reading.clear()
+
+    async def _read(self) -> None:
+        seen: int | None = None
+        outage = Outage(logger, "gate_feed_interrupted", "gate_feed_resumed")
+        while True:
+            try:
+                seen = await self._read_on(seen)
+                self._is_reading.set()
+                outage.end()
+            except Exception as error:  # noqa: BLE001  # mostly a store that is away; there is no other reader
+                outage.note(error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _read_on(self, seen: int | None) -> int:
+        if seen is None:
+            return await self._store.latest_sequence()
+        entries = await self._store.feed(seen, CATCH_UP)
+        if not entries:
+            await self._store.wait_for_news(seen, NEWS_SECONDS)
+            return seen
+        for entry in entries:
+            if entry.run_id in self._waiting:
+                self._tell(entry)
+        return entries[-1].sequence
+
+    def _tell(self, entry: FeedEntry) -> None:
+        of_run = self._waiting[entry.run_id]
+        try:
+            named = _named(read_line(entry.text).facts)
+        except PlacetError:  # written by newer code: whoever waits looks, and reads why
+            named = None
+        for call, events in of_run.items():
+            if named is None or call in named:
+                for event in events:
+                    event.set()
+
+
+def _named(facts: Iterable[AnyFact]) -> set[str] | None:
+    """The calls that these facts are about; None: perhaps all of them."""
+    found: set[str] = set()
+    for fact in facts:
+        bare = fact.fact if isinstance(fact, InChild) else fact
+        call, calls = getattr(bare, "call", None), getattr(bare, "calls", None)
+        if isinstance(call, str):
+            found.add(call)
+        elif isinstance(calls, list):
+            found.update(each for each in calls if isinstance(each, str))  # proposals name none that anybody waits for
+        else:
+            return None
+    return found
