@@ -18,7 +18,7 @@ from placet.facts.errors import StoreError
 from placet.stores.postgres import PostgresStore
 from placet.stores.postgres.connections import Connection
 from placet.stores.postgres.connections import sql as store_sql
-from placet.stores.sql.statements import Migration, read_migrations, read_statements
+from placet.stores.sql.statements import Migration, read_migrations, read_statements, translate
 
 FIRST_POST = 50
 """Of the migrations of one version of the library, those with a number from here on are for later."""
@@ -35,7 +35,7 @@ class Migrated(msgspec.Struct, frozen=True):
 @cache
 def fleet_sql() -> dict[str, bytes]:
     text = (resources.files("placet.fleet") / "sql" / "fleet.sql").read_text("utf-8")
-    return {name: statement.encode() for name, statement in read_statements(text).items()}
+    return {name: translate("postgres", statement).encode() for name, statement in read_statements(text).items()}
 
 
 @cache
@@ -148,7 +148,7 @@ def _numbers(version: str) -> list[int]:
 
 
 async def _record(db: Connection, name: str, oldest_code: int) -> None:
-    await db.execute(fleet_sql()["record"], (name, oldest_code))
+    await db.execute(fleet_sql()["record"], {"name": name, "oldest_code": oldest_code})
 
 
 def _library_migrations() -> list[Path]:

@@ -18,7 +18,7 @@ SELECT name, oldest_code FROM placet_fleet_schema;
 
 -- name: record
 -- A migration was applied.
-INSERT INTO placet_fleet_schema (name, oldest_code) VALUES (%s, %s) ON CONFLICT DO NOTHING;
+INSERT INTO placet_fleet_schema (name, oldest_code) VALUES (:name, :oldest_code) ON CONFLICT DO NOTHING;
 
 -- name: has_queue
 -- Whether there are tables of the queue's library.
@@ -35,46 +35,46 @@ SELECT DISTINCT library FROM placet_workers WHERE seen_at > placet_now() - place
 -- name: register
 -- A worker begins.
 INSERT INTO placet_workers (name, code, library, agents, capacity, started_at, seen_at)
-VALUES (%(name)s, %(code)s, %(library)s, %(agents)s, %(capacity)s, placet_now(), placet_now()) RETURNING id;
+VALUES (:name, :code, :library, :agents, :capacity, placet_now(), placet_now()) RETURNING id;
 
 -- name: beat
 -- A worker lives. If it was taken for dead and forgotten, it is listed again under its number.
 INSERT INTO placet_workers (id, name, code, library, agents, capacity, driving, driven, stopping, started_at, seen_at)
 OVERRIDING SYSTEM VALUE
-VALUES (%(id)s, %(name)s, %(code)s, %(library)s, %(agents)s, %(capacity)s, %(driving)s, %(driven)s, %(stopping)s,
+VALUES (:id, :name, :code, :library, :agents, :capacity, :driving, :driven, :stopping,
         placet_now(), placet_now())
 ON CONFLICT (id) DO UPDATE SET
     seen_at = excluded.seen_at, driving = excluded.driving, driven = excluded.driven, stopping = excluded.stopping;
 
 -- name: unregister
 -- A worker ends.
-DELETE FROM placet_workers WHERE id = %(id)s;
+DELETE FROM placet_workers WHERE id = :id;
 
 -- name: queues
 -- The queues of these agents.
-SELECT placet_queue(agent) FROM unnest(%(agents)s::text[]) AS agent;
+SELECT placet_queue(agent) FROM unnest(:agents::text[]) AS agent;
 
 -- name: ring
 -- Ring for one run that has something to do, or for none.
 SELECT placet_ring(id, agent, priority) FROM placet_runs
-WHERE id = %(run_id)s AND length > 0 AND status <> 'ended' AND NOT parked;
+WHERE id = :run_id AND length > 0 AND status <> 'ended' AND NOT parked;
 
 -- name: sweep
 -- Look for what nobody was rung for: see the function.
-SELECT placet_sweep(%(now)s, %(every)s, %(limit)s);
+SELECT placet_sweep(:now, :every, :limit);
 
 -- name: pass_on
 -- Have a run tried by a worker with other code: see the function.
-SELECT placet_pass_on(%(run_id)s, %(now)s, %(tried)s::text[], %(pause)s);
+SELECT placet_pass_on(:run_id, :now, :tried::text[], :pause);
 
 -- name: hand_back
 -- A worker that stops leaves a run in the middle: others need not wait. The trigger rings.
 UPDATE placet_runs SET lease_until = 0, news_at = coalesce(news_at, placet_now())
-WHERE id = %(run_id)s AND owner IS NULL AND status IN ('running', 'waiting') AND (has_work OR unseen OR news_at IS NOT NULL);
+WHERE id = :run_id AND owner IS NULL AND status IN ('running', 'waiting') AND (has_work OR unseen OR news_at IS NOT NULL);
 
 -- name: prioritise
 -- What a run is worth; of one that is about to begin, the row is made. Its start, or its next news, carries it on.
-INSERT INTO placet_runs (id, priority, lease_until) VALUES (%(run_id)s, %(priority)s, placet_now() + 60)
+INSERT INTO placet_runs (id, priority, lease_until) VALUES (:run_id, :priority, placet_now() + 60)
 ON CONFLICT (id) DO UPDATE SET priority = excluded.priority;
 
 -- name: workers
