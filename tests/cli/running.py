@@ -18,9 +18,11 @@ from pathlib import Path
 PLACET = [sys.executable, "-m", "placet.cli.main"]
 PATIENCE = 50.0
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[=>])")
-# The child takes the pseudo-terminal as its own, so that Ctrl-C typed there reaches it as a signal.
+# The child takes the pseudo-terminal as its own, so that Ctrl-C typed there reaches it as a signal. It inherits SIGINT
+# as the test says, however the tests themselves were started.
 _WITH_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    "import fcntl, os, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "signal.signal(signal.SIGINT, getattr(signal, sys.argv[1])); os.execv(sys.argv[2], sys.argv[2:])"
 )
 
 
@@ -115,22 +117,27 @@ class AtATerminal:
 
 @contextlib.contextmanager
 def at_a_terminal(
-    *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, width: int = 80
+    *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, width: int = 80, sigint: str = "SIG_DFL"
 ) -> Iterator[AtATerminal]:
     """The command in a pseudo-terminal. Whatever happens, its process is gone afterwards."""
-    with in_a_terminal([*PLACET, *arguments], cwd=cwd, env=env, size=(50, width)) as terminal:
+    with in_a_terminal([*PLACET, *arguments], cwd=cwd, env=env, size=(50, width), sigint=sigint) as terminal:
         yield terminal
 
 
 @contextlib.contextmanager
 def in_a_terminal(
-    program: list[str], *, cwd: Path, env: Mapping[str, str] | None = None, size: tuple[int, int]
+    program: list[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    size: tuple[int, int],
+    sigint: str = "SIG_DFL",
 ) -> Iterator[AtATerminal]:
     """A program, named by its whole path, in a pseudo-terminal of so many lines and columns."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, size)
     process = subprocess.Popen(  # noqa: S603  # programs of our own
-        [sys.executable, "-c", _WITH_TERMINAL, *program],
+        [sys.executable, "-c", _WITH_TERMINAL, sigint, *program],
         cwd=cwd,
         env=environment(env),
         stdin=theirs,

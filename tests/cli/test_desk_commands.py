@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from placet.cli.grants import _time_of
+from placet.cli.commands.grants import moment
 from placet.cli.main import main
 from tests.support.desk_server import in_thread, support_agents
 
@@ -126,7 +126,7 @@ def test_an_edited_request_is_shown_as_it_was_asked_and_as_it_was_decided(place:
     shown = run("show", first["id"])
     told = json.loads(run("show", first["id"], "--json"))
 
-    asked, _, decided = shown.partition(f"approved with other arguments by {place.who}")
+    asked, _, decided = shown.partition(f"approved with changed arguments by {place.who}")
     assert "4900" in asked
     assert "1  (asked: 4900)" in decided
     assert '"1042"' in decided
@@ -270,15 +270,6 @@ def test_a_run_is_started_and_driven_here_until_it_waits(
     assert support_agents()
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_is_told_every_command_and_option(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["completion", shell])
-
-    script = capsys.readouterr().out
-    for word in ("approve", "tokens", "reason", "store"):
-        assert word in script
-
-
 def test_what_is_written_beats_what_the_environment_says(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,14 +342,14 @@ def test_what_does_not_exist_is_said_in_a_sentence_and_not_waited_for(place: Pla
     shown = run("show", "nope", fails=True)
     run_shown = run("show", "run_nope", fails=True)
 
-    assert "There is no run 'run_nope'" in watched
+    assert "there is no run 'run_nope'" in watched
     assert "neither a run nor a request 'nope'" in shown
-    assert "There is no run 'run_nope'" in run_shown
+    assert "neither a run nor a request 'run_nope'" in run_shown
 
 
 @pytest.mark.parametrize(
     ("editor", "words"),
-    [("/nonexistent/editor --wait", "cannot be started: No such file"), ("'", "cannot be taken apart")],
+    [("/nonexistent/editor --wait", "No such file"), ("'", "cannot be taken apart")],
 )
 def test_an_editor_that_is_none_is_wrong_usage_and_decides_nothing(
     editor: str, words: str, place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, run: Run
@@ -388,11 +379,10 @@ def test_an_editor_that_is_none_is_wrong_usage_and_decides_nothing(
     ],
 )
 def test_a_number_that_cannot_be_meant_is_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ending:
-        main(words)
+    code = main(words)
 
-    assert ending.value.code == 2
-    assert "cannot be meant" in capsys.readouterr().err
+    assert code == 2
+    assert f"Invalid value for '{words[-2]}': " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("token", ["placet_ü", "two\nlines"])
@@ -457,7 +447,7 @@ def test_standing_decisions_that_contradict_and_holds_of_what_nobody_knows_are_r
 def test_the_end_of_a_standing_decision_may_be_written_as_a_span(written: str, hours: float) -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
 
-    assert datetime.fromisoformat(_time_of(written, now)) == now + timedelta(hours=hours)
+    assert datetime.fromisoformat(moment(written, now)) == now + timedelta(hours=hours)
 
 
 @pytest.mark.parametrize("written", ["tomorrow", "2030-01-01T00:00:00", "-3h", ""])
@@ -505,18 +495,16 @@ def test_a_run_that_is_started_straight_on_a_store_needs_the_code(
 
 
 def test_always_before_an_id_is_told_how_it_is_meant(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ending:
-        main(["approve", "--always", "run_1:1.0#1"])
+    code = main(["approve", "--always", "run_1:1.0#1"])
 
-    assert ending.value.code == 2
+    assert code == 2
     assert "--always=agent behind the ids" in capsys.readouterr().err
 
 
 def test_an_answer_cannot_be_given_for_always(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ending:
-        main(["respond", "run_1:1.0#1", "--output", "done by hand", "--always"])
+    code = main(["respond", "run_1:1.0#1", "--output", "done by hand", "--always"])
 
-    assert ending.value.code == 2
+    assert code == 2
     assert "--always" in capsys.readouterr().err
 
 
@@ -542,7 +530,7 @@ def test_four_eyes_are_set_shown_and_switched_off_and_obeyed_by_whoever_decides(
     assert "nowhere" in nowhere
     assert "Support:refund, Payroll*:*" in demanded
     assert seen == {"patterns": [{"agent": "Support", "tool": "refund"}, {"agent": "Payroll*", "tool": "*"}]}
-    assert "patterns" in wrong
+    assert "AGENT[:TOOL]" in wrong
     assert "nowhere" in off
     assert started is None or started["started_by"] == "ana"
 

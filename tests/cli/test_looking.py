@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from placet import Agent
+from placet.cli.naming import short_name
 from placet.facts.errors import StoreError
 from placet.stores.opening import open_store
 from tests.cli.running import at_a_terminal, environment, in_a_terminal, placet
@@ -73,75 +74,89 @@ def test_top_looks_where_the_environment_or_the_option_says(place: Mapping[str, 
     assert "60 wait; the oldest for" in by_option.stdout
 
 
-def test_completion_offers_what_waits_by_names_that_decide(place: Mapping[str, str], tmp_path: Path) -> None:
-    offered = placet("completion", "ids", "approve", cwd=tmp_path, env=place)
-    runs = placet("completion", "ids", "show", cwd=tmp_path, env=place)
-    nowhere = placet("completion", "ids", "approve", "--store", "sqlite:///nope.db", cwd=tmp_path)
-
-    name, _, about = offered.stdout.splitlines()[0].partition("\t")
-    shown = placet("show", name, "--json", cwd=tmp_path, env=place)
-    assert about == "refund order=0"
-    assert json.loads(shown.stdout)["arguments"] == {"order": 0}
-    assert runs.stdout.splitlines()[-1].startswith("run_")
-    assert (nowhere.returncode, nowhere.stdout, nowhere.stderr) == (0, "", "")
+# -- completion, in the shells themselves -----------------------------------------------------------------------------
 
 
-def test_bash_completes_names(place: Mapping[str, str], tmp_path: Path) -> None:
-    script = placet("completion", "bash", cwd=tmp_path).stdout
-    program = f'placet() {{ "{sys.executable}" -m placet.cli.main "$@"; }}\n{script}\n'
-    program += 'COMP_WORDS=(placet approve ""); COMP_CWORD=2; _placet; printf "%s\\n" "${COMPREPLY[@]}"'
+def with_placet(place: Mapping[str, str], tmp_path: Path) -> dict[str, str]:
+    """The environment of a shell that finds the installed command."""
+    found = environment(place)
+    return {**found, "HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{found['PATH']}"}
+
+
+def in_a_shell(words: list[str], place: Mapping[str, str], tmp_path: Path) -> list[str]:
     done = subprocess.run(  # noqa: S603  # our own script
-        ["/bin/bash", "-c", program],
+        words,
         cwd=tmp_path,
-        env=environment(place),
+        env=with_placet(place, tmp_path),
         capture_output=True,
         encoding="utf-8",
         timeout=50,
         check=True,
     )
-    offered = placet("completion", "ids", "approve", cwd=tmp_path, env=place)
+    return done.stdout.splitlines()
 
-    names = [line.partition("\t")[0] for line in offered.stdout.splitlines()]
-    assert set(names) <= set(done.stdout.split())
+
+def names_of(place: Mapping[str, str], tmp_path: Path) -> list[str]:
+    """The short names of what waits, as far as they are offered."""
+    rows = [
+        json.loads(line)
+        for line in placet("pending", "--json", "--limit", "50", cwd=tmp_path, env=place).stdout.splitlines()
+    ]
+    return [short_name(row) for row in rows]
+
+
+def test_bash_completes_commands_options_and_names(place: Mapping[str, str], tmp_path: Path) -> None:
+    script = placet("completion", "bash", cwd=tmp_path).stdout
+    names = names_of(place, tmp_path)
+    complete = """
+complete_it() {
+  COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+  _placet_completion placet
+  printf '%s\\n' "${COMPREPLY[@]}"
+}
+complete_it placet pen; complete_it placet runs ""; complete_it placet runs --sta; complete_it placet approve ""
+"""
+
+    offered = in_a_shell(["/bin/bash", "-c", script + complete], place, tmp_path)
+
+    assert offered == ["pending", "list", "start", "cancel", "resume", "--status", *names]
+
+
+def test_bash_completes_nothing_where_nothing_can_be_asked(tmp_path: Path) -> None:
+    env = {"COMP_WORDS": "placet approve ", "COMP_CWORD": "2", "_PLACET_COMPLETE": "bash_complete"}
+
+    nowhere = placet("approve", cwd=tmp_path, env={**env, "PLACET_STORE": "sqlite:///nope.db"})
+
+    assert (nowhere.returncode, nowhere.stdout.strip(), nowhere.stderr) == (0, "", "")
 
 
 def test_fish_completes_names_with_what_they_stand_for(place: Mapping[str, str], tmp_path: Path) -> None:
     script = placet("completion", "fish", cwd=tmp_path).stdout
-    program = f"function placet; '{sys.executable}' -m placet.cli.main $argv; end\n{script}\n"
-    program += 'complete -C "placet approve "; complete -C "placet pen"'
-    done = subprocess.run(  # noqa: S603  # our own script
-        ["fish", "--no-config", "-c", program],  # noqa: S607  # the one on the path
-        cwd=tmp_path,
-        env={**environment(place), "HOME": str(tmp_path)},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=50,
-        check=True,
-    )
-    offered = placet("completion", "ids", "approve", cwd=tmp_path, env=place)
+    names = names_of(place, tmp_path)
+    program = f'{script}\ncomplete -C "placet approve "; complete -C "placet pen"; complete -C "placet grants h"'
 
-    assert offered.stdout
-    assert set(offered.stdout.splitlines()) <= set(done.stdout.splitlines())
-    assert any(line.startswith("pending\t") for line in done.stdout.splitlines())
+    offered = in_a_shell(["fish", "--no-config", "-c", program], place, tmp_path)
+
+    assert f"{names[0]}\trefund order=0" in offered
+    assert set(names) <= {line.partition("\t")[0] for line in offered}
+    assert {"pending", "hold", "holds"} <= {line.partition("\t")[0] for line in offered}
 
 
 def test_zsh_completes_names(place: Mapping[str, str], tmp_path: Path) -> None:
     (tmp_path / "_placet").write_text(placet("completion", "zsh", cwd=tmp_path).stdout, encoding="utf-8")
-    offered = placet("completion", "ids", "approve", cwd=tmp_path, env=place)
-    names = [line.partition("\t")[0] for line in offered.stdout.splitlines()]
+    names = names_of(place, tmp_path)
     set_up = [
         f"fpath=('{tmp_path}' $fpath); LISTMAX=100000",
-        f'placet() {{ "{sys.executable}" -m placet.cli.main "$@"; }}',
         f"autoload -Uz compinit; compinit -u -d '{tmp_path / 'dump'}'; print re''ady",
     ]
-    zsh, env = shutil.which("zsh"), {**place, "HOME": str(tmp_path)}
+    zsh = shutil.which("zsh")
     assert zsh is not None, "dev.py test installs it"
-    with in_a_terminal([zsh, "-f", "-i"], cwd=tmp_path, env=env, size=(500, 200)) as terminal:
+    with in_a_terminal([zsh, "-f", "-i"], cwd=tmp_path, env=with_placet(place, tmp_path), size=(500, 200)) as terminal:
         for line in set_up:
             terminal.type(line)
         terminal.expect("ready")
         terminal.press(b"placet approve \t")
-        for name in sorted(names):
+        for name in names:
             terminal.expect(name)
 
     assert names

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import io
-import json
 import time
 from collections.abc import Iterator
 
 import pytest
+from rich.cells import cell_len
 
-from placet import Agent, ToolApprovalItem
-from placet.cli.cards import Card, render_card
-from placet.cli.decided import decision_lines
-from placet.cli.show import request_lines
-from placet.cli.tables import Cell, table
-from placet.cli.terminal import PLAIN, Terminal, clipped, shown, width_of, wrap
-from placet.cli.timeline import render_story
+from placet.cli.cards import card, decision_panel, request_card
+from placet.cli.output import Whole, shown, whole_lines
+from placet.cli.picture import run_picture
+from placet.cli.tables import say_table, styled
 from placet.core.story import story_of
 from placet.facts import events as e
 from placet.testing import assistant_message, function_call
-
-AGENT = Agent(name="Support")
+from tests.cli.screens import screen_of
 
 
 @pytest.fixture(autouse=True)
@@ -33,13 +28,17 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def terminal(width: int = 60) -> Terminal:
-    return Terminal(io.StringIO(), width, glyphs=PLAIN)
+def request_of(arguments: object, **more: object) -> dict[str, object]:
+    """A request as the API shows it."""
+    found = {"id": "run_1:1.0#1", "agent": "Support", "tool": "refund", "arguments": arguments, "kind": "approval"}
+    standing = {"status": "pending", "digest": "d" * 64, "created_at": "2026-01-01T00:00:00Z", "expires_at": None}
+    return {**found, **standing, **more}
 
 
-def card_of(arguments: str, **more: object) -> list[str]:
-    item = ToolApprovalItem(AGENT, function_call("refund", arguments), id="run_1:1.0", **more)
-    return render_card(Card(1, item, "Pays money."), terminal())
+def card_of(arguments: object, **more: object) -> list[str]:
+    screen, out = screen_of()
+    screen.say(card(request_of(arguments, **{"description": "Pays money.", **more}), screen, number=1))
+    return out.lines
 
 
 def inside(lines: list[str]) -> str:
@@ -47,36 +46,63 @@ def inside(lines: list[str]) -> str:
 
 
 def test_a_card_shows_the_call_its_arguments_and_what_is_at_stake() -> None:
-    lines = card_of('{"order_id": "7", "cents": 700, "items": [{"sku": "a"}]}', agent_path="Support/Payments")
+    lines = card_of({"order_id": "7", "cents": 700, "items": [{"sku": "a"}]}, agent="Support/Payments")
 
     assert lines[0].startswith("+- 1  refund ---")
     assert "| agent  Support/Payments" in lines[1]
     assert [line[2:].split("  ")[0] for line in lines[4:7]] == ["order_id", "cents", "items"]
     assert '"7"' in lines[4]
     assert "Pays money." in lines[8]
-    assert {width_of(line) for line in lines} == {60}
+    assert {cell_len(line) for line in lines} == {60}
 
 
 def test_a_card_shows_long_and_wide_values_whole_within_its_frame() -> None:
     value = "word  " * 40 + "漢字" * 40 + "x" * 100
     name = "n" * 70
+    screen, out = screen_of(encoding="utf-8")
 
-    lines = card_of(json.dumps({"text": value, name: 1}, ensure_ascii=False))
+    screen.say(card(request_of({"text": value, name: 1}), screen))
 
-    table = [line[2:-2] for line in lines[4:-3]]
+    table = [line[2:-2] for line in out.lines[4:-1]]
     left = 56 // 3
-    assert {width_of(line) for line in lines} == {60}
+    assert {cell_len(line) for line in out.lines} == {60}
     assert "".join(line[left + 2 :].rstrip() for line in table).replace(" ", "") == f'"{value}"1'.replace(" ", "")
     assert "".join(line[:left].strip() for line in table) == f"text{name}"
 
 
 def test_arguments_cannot_move_the_cursor_hide_or_turn_around() -> None:
-    lines = card_of(json.dumps({"to\x1b[2J": "a\x07\u202eb\u200bc\x9b\nd"}, ensure_ascii=False))
+    lines = card_of({"to\x1b[2J": "a\x07\u202eb\u200bc\x9b\nd"})
 
     text = inside(lines)
     assert all(line.isprintable() for line in lines)
     assert r"to\u001b[2J" in text
     assert r"a\u0007\u202eb\u200bc\u009b\nd" in text
+
+
+HOSTILE = "[bold red]x[/] [link=https://evil.example]y[/link] :smile: https://evil.example/a [/]"
+"""Markup, links and emoji codes of the library that draws."""
+
+
+@pytest.mark.promise("P22")
+def test_what_a_model_wrote_is_not_taken_for_markup_a_link_or_an_emoji_code() -> None:
+    screen, out = screen_of(200, "utf-8", is_terminal=True)
+    decision = {"decision": "reject", "by": HOSTILE, "at": "2026-01-01T00:00:00Z", "message": HOSTILE}
+    request = request_of({HOSTILE: HOSTILE}, tool=HOSTILE, agent=HOSTILE, why=HOSTILE, decision=decision)
+    records = [
+        e.Record(0, [e.RunStarted(HOSTILE, HOSTILE, 10), e.RequestSent()]),
+        e.Record(1, [_response(HOSTILE, function_call(HOSTILE, {HOSTILE: HOSTILE}))]),
+        e.Record(2, [e.CallHeld("1.0", "d", "function:x", "f", HOSTILE)]),
+        e.Record(3, [_decision("1.0", "reject", at=3, message=HOSTILE), e.CallEnded("1.0", "rejected", HOSTILE)]),
+        e.Record(4, [_response("Done."), e.RunEnded("Done.")]),
+    ]
+
+    screen.say(request_card(request, screen), run_picture(story_of(records), "run_1", screen))
+    say_table(screen, ["tool", "arguments"], [[HOSTILE, styled(HOSTILE, "bold")]])
+    raw = "\n".join(out.lines)
+
+    assert raw.count(HOSTILE) >= 14
+    assert "\x1b]" not in raw  # the sequence of a link
+    assert "\x1b[" in raw  # although there are colours
 
 
 def test_arguments_that_are_no_object_are_shown_as_they_stand() -> None:
@@ -86,19 +112,25 @@ def test_arguments_that_are_no_object_are_shown_as_they_stand() -> None:
 
 
 def test_a_card_of_a_call_in_doubt_says_so_and_why() -> None:
-    text = inside(card_of("{}", kind="in_doubt", why="its worker is gone"))
+    text = inside(card_of({}, kind="in_doubt", why="its worker is gone"))
 
     assert "nobody knows whether ithappened." in text
     assert "Asked because its worker is gone." in text
     assert "no arguments" in text
 
 
-@pytest.mark.parametrize("text", ["", "one", "two words", "a " * 50, "x" * 95, "漢" * 31 + " b", "line\nline two"])
+@pytest.mark.parametrize(
+    "text", ["", "one", "two words", "a " * 50, "x" * 95, "漢" * 31 + " b", "line\nline two", "b" + " " * 50]
+)
 def test_wrapping_loses_and_adds_nothing_but_line_breaks(text: str) -> None:
-    lines = wrap(text, 10)
+    screen, out = screen_of(10, "utf-8", is_terminal=True)
+    lines = list(whole_lines(text, 10))
+
+    screen.say(Whole(text))
 
     assert "".join(lines) == text.replace("\n", "")
-    assert all(width_of(line) <= 10 for line in lines)
+    assert all(cell_len(line) <= 10 for line in lines)
+    assert out.lines == lines or text == ""
 
 
 def test_lines_are_kept_only_where_they_are_wanted() -> None:
@@ -129,28 +161,31 @@ def test_the_picture_tells_all_that_happened_in_nested_runs_too() -> None:
         e.Record(13, [e.RunStopped("model_behavior", "no"), e.RunEnded("Done.")]),
     ]
 
-    lines = render_story(story_of(records), "run_1", terminal(80))
+    screen, out = screen_of(80)
+    screen.say(run_picture(story_of(records), "run_1", screen))
+    lines = out.lines
 
     assert lines == [
         "run_1  Boss  ended - 2 turns, 1 call, 13 s",
-        "|- 00:00:00  input     Clean up",
-        "|- 00:00:01  refused   busy",
-        "|- 00:00:02  turn 1    I delegate.",
-        '|  `- + worker  task="x"',
-        "|       allowed -> started -> finished",
-        "|       |- 00:00:03  input     x",
-        "|       |- 00:00:04  turn 1",
-        '|       |  `- + delete  path="dust/a"',
-        '|       |       waited 4 s "a rule failed" -> edited by mia "path="dust/b""',
-        '|       |       -> started -> in doubt 1 s "its worker is gone" -> answered by mia',
-        '|       |       -> "gone already"',
-        "|       |- 00:00:12  turn 2    Cleaned.",
-        "|       `- 00:00:12  end",
-        "|- 00:00:10  grant     noah: always approve function:delete",
-        "|- 00:00:13  turn 2    Done.",
-        "|- 00:00:13  handoff   to Clerk",
-        "|- 00:00:13  stopped   model_behavior: no",
-        "`- 00:00:13  end",
+        "+-- 00:00:00  input     Clean up",
+        "+-- 00:00:01  refused   busy",
+        "+-- 00:00:02  turn 1    I delegate.",
+        '|   `-- + worker  task="x"',
+        "|         allowed -> started -> finished",
+        "|       +-- 00:00:03  input     x",
+        "|       +-- 00:00:04  turn 1",
+        '|       |   `-- + delete  path="dust/a"',
+        '|       |         waited 4 s "a rule failed" -> edited by mia "path="dust/b"" ->',
+        '|       |         started -> in doubt 1 s "its worker is gone" -> answered by',
+        "|       |         mia",
+        '|       |         -> "gone already"',
+        "|       +-- 00:00:12  turn 2    Cleaned.",
+        "|       `-- 00:00:12  end",
+        "+-- 00:00:10  grant     noah: always approve function:delete",
+        "+-- 00:00:13  turn 2    Done.",
+        "+-- 00:00:13  handoff   to Clerk",
+        "+-- 00:00:13  stopped   model_behavior: no",
+        "`-- 00:00:13  end",
     ]
 
 
@@ -161,10 +196,12 @@ def test_the_picture_of_a_run_that_waits_says_so() -> None:
         e.Record(1, [e.CallHeld("1.0", "d", "function:delete", "f")]),
     ]
 
-    lines = render_story(story_of(records), "run_1", terminal(80))
+    screen, out = screen_of(80)
+    screen.say(run_picture(story_of(records), "run_1", screen))
+    lines = out.lines
 
     assert lines[0] == "run_1  Boss  waits - 1 turn, 1 call, 1 s"
-    assert lines[3:] == ['   `- * delete  path="dust/a"', "        waits"]
+    assert lines[3:] == ['    `-- * delete  path="dust/a"', "          waits"]
 
 
 def test_the_picture_of_a_cancelled_run_tells_who_wanted_that() -> None:
@@ -177,17 +214,19 @@ def test_the_picture_of_a_cancelled_run_tells_who_wanted_that() -> None:
         e.Record(4, [e.RunCancelled()]),
     ]
 
-    lines = render_story(story_of(records), "run_1", terminal(80))
+    screen, out = screen_of(80)
+    screen.say(run_picture(story_of(records), "run_1", screen))
+    lines = out.lines
 
     assert lines == [
         "run_1  Boss  cancelled - 1 turn, 1 call, 4 s",
-        "|- 00:00:00  input     Clean up",
-        "|- 00:00:01  turn 1",
-        '|  `- x delete  path="dust/a"',
-        "|       waited 2 s -> escalated -> cancelled",
-        '|       -> "cancelled"',
-        "|- 00:00:04  cancel    mia asked for it: too late",
-        "`- 00:00:04  end",
+        "+-- 00:00:00  input     Clean up",
+        "+-- 00:00:01  turn 1",
+        '|   `-- x delete  path="dust/a"',
+        "|         waited 2 s -> escalated -> cancelled",
+        '|         -> "cancelled"',
+        "+-- 00:00:04  cancel    mia asked for it: too late",
+        "`-- 00:00:04  end",
     ]
 
 
@@ -203,7 +242,7 @@ def _decision(call: str, verdict: e.Verdict, *, at: float, **more: object) -> e.
 def test_a_card_of_commands_shows_them_line_by_line() -> None:
     arguments = {"commands": ["rm -rf build\nmake", "echo \x1b[2J"], "timeout_ms": 5000, "max_output_length": None}
 
-    text = "\n".join(card_of(json.dumps(arguments)))
+    text = "\n".join(card_of(arguments))
 
     assert "$ rm -rf build" in text
     assert "  make" in text
@@ -214,10 +253,11 @@ def test_a_card_of_commands_shows_them_line_by_line() -> None:
 def test_a_card_of_a_patch_shows_the_diff_in_colours() -> None:
     diff = "@@ def two():\n same\n-old\n+new\n"
     arguments = {"operations": [{"type": "update_file", "path": "a.py", "diff": diff}]}
+    screen, out = screen_of(60, "utf-8", is_terminal=True)
 
-    item = ToolApprovalItem(AGENT, function_call("apply_patch", json.dumps(arguments)), id="run_1:1.0")
-    text = "\n".join(render_card(Card(1, item), Terminal(io.StringIO(), 60, coloured=True)))
+    screen.say(card(request_of(arguments, tool="apply_patch"), screen))
 
+    text = "\n".join(out.lines)
     assert "change a.py" in text
     assert "\x1b[31m-old" in text
     assert "\x1b[32m+new" in text
@@ -228,73 +268,50 @@ def test_a_request_of_a_call_that_asks_shows_its_questions_and_what_they_take() 
         "message": "Which account?",
         "requestedSchema": {"type": "object", "properties": {"iban": {"type": "string"}}, "required": ["iban"]},
     }
-    found = {
-        "id": "run_1:1.0#2",
-        "agent": "Support",
-        "tool": "pay",
-        "arguments": {"cents": 700},
-        "kind": "elicitation",
-        "status": "pending",
-        "digest": "d" * 64,
-        "created_at": "2026-01-01T00:00:00Z",
-        "expires_at": None,
-        "why": None,
-        "questions": {"q1": asked},
-    }
+    screen, out = screen_of(80)
 
-    lines = request_lines(found, terminal())
+    screen.say(request_card(request_of({"cents": 700}, kind="elicitation", questions={"q1": asked}), screen))
 
-    text = "\n".join(lines)
+    text = "\n".join(out.lines)
     assert "It asks: Which account?" in text
     assert 'iban  {"type": "string"}' in text
-    assert max(map(width_of, lines)) <= 71
+    assert max(map(cell_len, out.lines)) <= 80
 
 
 HEAD = ["request", "tool", "arguments"]
-ROWS = [["run_1:1.0#1", Cell("refund", "bold"), "x" * 50], ["run_2:1.0#1", "", "漢" * 40]]
+ROWS = [["run_1:1.0#1", styled("refund", "bold"), "x" * 50], ["run_2:1.0#1", "", "漢" * 40]]
+
+
+def table_of(width: int, rows: list[list[object]], *, is_terminal: bool = True) -> list[str]:
+    screen, out = screen_of(width, "utf-8", is_terminal=is_terminal)
+    screen._color_system = None
+    say_table(screen, HEAD, rows)
+    return [line.rstrip() for line in out.lines]
 
 
 def test_a_table_cuts_only_its_last_column_and_fits() -> None:
-    lines = table(terminal(60), HEAD, ROWS)
+    lines = table_of(60, ROWS)
 
     assert lines[0] == "request      tool    arguments"
     assert lines[1].startswith("run_1:1.0#1  refund  xxx")
-    assert lines[1].endswith("x...")
-    assert max(map(width_of, lines)) <= 60
-
-
-def test_what_has_no_room_beside_the_others_stands_below_them_and_ids_stay_whole() -> None:
-    lines = table(terminal(36), HEAD, ROWS)
-
-    assert lines[0] == "request      tool"
-    assert lines[1] == "run_1:1.0#1  refund"
-    assert lines[2] == "  " + "x" * 31 + "..."
-    assert max(map(width_of, lines)) <= 36
+    assert lines[1].endswith("x…")
+    assert max(map(cell_len, lines)) <= 60
 
 
 def test_in_a_narrow_terminal_each_value_has_a_line_and_nothing_is_cut() -> None:
     wide = [["run_1:1.0#1 and a very long id", "refund", "some words that go on"]]
 
-    lines = table(terminal(34), HEAD, wide)
+    lines = table_of(34, wide)
 
-    assert [line.split("  ")[0] for line in lines if not line.startswith(" ")] == HEAD
-    assert " ".join(line[11:].strip() for line in lines) == " ".join(str(each) for each in wide[0])
-    assert max(map(width_of, lines)) <= 34
+    assert [line.split("  ")[0] for line in lines] == HEAD
+    assert [line[11:].strip() for line in lines] == wide[0]
 
 
 def test_in_a_pipe_every_row_is_one_whole_line() -> None:
-    lines = table(Terminal(io.StringIO(), 40, glyphs=PLAIN, is_piped=True), HEAD, ROWS)
+    lines = table_of(40, ROWS, is_terminal=False)
 
     assert len(lines) == 3
     assert lines[1].endswith("x" * 50)
-
-
-def test_a_painted_line_is_clipped_by_what_is_seen_and_keeps_its_colours() -> None:
-    painted = Terminal(io.StringIO(), coloured=True).paint("漢字 and more", "red") + " plain"
-
-    assert clipped(painted, 7) == "\033[31m漢字 an\033[0m"
-    assert clipped(painted, 5) == "\033[31m漢字 \033[0m"
-    assert clipped("short", 80) == "short"
 
 
 @pytest.mark.parametrize(
@@ -304,7 +321,8 @@ def test_what_a_standing_decision_decided_is_not_told_as_if_somebody_had_looked_
     grant: str | None, words: str
 ) -> None:
     made = {"decision": "approve", "by": "ana", "at": "2026-01-01T00:00:00Z", "reason": None, "grant": grant}
+    screen, out = screen_of(80)
 
-    title = decision_lines({"arguments": {}, "decision": made}, Terminal(io.StringIO()))[0]
+    screen.say(*decision_panel({"arguments": {}, "decision": made}, screen))
 
-    assert words in title
+    assert words in out.lines[0]

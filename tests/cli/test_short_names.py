@@ -70,6 +70,10 @@ def tail(request: DeskRequest) -> str:
 def test_where_nobody_can_be_asked_a_short_name_decides_nothing(place: Place, words: list[str]) -> None:
     first, second = place.waiting()
     row = {"id": first.id, "digest": first.digest}
+    if words == ["revoke"]:
+        place.server.do(place.server.running.desk.hold("tool", "refund"))
+        place.server.do(place.server.running.desk.decide(first.id, "approve", by="ana"))
+    before = place.statuses([first.id, second.id])
 
     by_tail = place.run(words[0], tail(first), *words[1:])
     by_name = place.run(words[0], short_name(row), *words[1:])
@@ -78,7 +82,7 @@ def test_where_nobody_can_be_asked_a_short_name_decides_nothing(place: Place, wo
         assert (code, out) == (2, "")
         assert "write the whole id" in err
         assert "--digest" in err
-    assert place.statuses([first.id, second.id]) == ["pending", "pending"]
+    assert place.statuses([first.id, second.id]) == before
 
 
 def test_a_short_name_with_the_digest_that_was_shown_decides_just_that(place: Place) -> None:
@@ -113,7 +117,7 @@ def test_a_call_that_came_to_bear_the_name_after_somebody_looked_is_not_decided(
     assert place.statuses([came.id]) == ["pending"]
 
 
-@pytest.mark.parametrize("answer", ["", "n", "no", "maybe"])
+@pytest.mark.parametrize("answer", ["", "n", "no", "maybe\nn"])
 def test_in_a_terminal_the_card_is_shown_and_nothing_but_yes_decides(place: Place, answer: str) -> None:
     first, second = place.waiting()
 
@@ -143,10 +147,10 @@ def test_each_word_is_confirmed_and_tells_whole_what_it_decided(place: Place) ->
     approved = confirmed(place, "Edit this?", "edit", tail(first), "--set", "cents=1").screen
     answered = confirmed(place, "Answer this?", "respond", tail(second), "--output", "paid by hand").screen
 
-    told = approved.rpartition("approved with other arguments: refund")[2]
+    told = approved.rpartition("approved with changed arguments: refund")[2]
     for words in ('"1042"', "cents", "1", "Support", place.run_id, first.id, place.who):
         assert words in told
-    assert "paid by hand" in answered.rpartition("answered: refund")[2]
+    assert "paid by hand" in answered.rpartition("answered in the tool's place: refund")[2]
     assert place.statuses([first.id, second.id]) == ["edited", "answered"]
 
 
@@ -171,7 +175,7 @@ def test_an_empty_name_means_nothing_although_only_one_request_waits(place: Plac
     with at_a_terminal("approve", "", cwd=place.folder, env=place.env) as terminal:
         code = terminal.end()
 
-    assert (piped[0], code) == (2, 1)
+    assert (piped[0], code) == (1, 1)
     assert place.statuses([second.id]) == ["pending"]
 
 

@@ -164,9 +164,9 @@ async def test_audit_list_tells_who_did_what_when_why_and_about_what(store: str,
         "hold lifted       tool refund  by ops",
     ]
     assert [json.loads(line)["what"] for line in alone.stdout.splitlines()] == ["hold placed", "hold lifted"]
-    assert (nobody.returncode, "no run run_x" in nobody.stderr) == (1, True)
+    assert (nobody.returncode, "there is no run 'run_x'" in nobody.stderr) == (1, True)
     assert checked.stdout == "1 runs and the operators' log checked, 0 not whole.\n"
-    assert (wrong.returncode, "takes no run" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "unexpected extra argument" in wrong.stderr) == (2, True)
 
 
 async def test_audit_erase_refuses_what_waits_and_erases_what_has_ended(store: str, tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ async def test_audit_erase_refuses_what_waits_and_erases_what_has_ended(store: s
     assert last == "1 runs and the operators' log checked, 0 not whole."
     assert "run erased" in told.stdout
     assert "by dpo: request 12" in told.stdout
-    assert (nobody.returncode, "which run?" in nobody.stderr) == (2, True)
+    assert (nobody.returncode, "Missing argument 'RUN'" in nobody.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from placet import RunFinished, Runner, RunState, UserError
-from placet.cli.story import marks_of_run
+from placet.cli.picture import marks_of_run
 from placet.core.log import read_lines
 from placet.core.story import story_of
 from placet.desk import Desk

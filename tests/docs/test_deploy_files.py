@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import configparser
 import json
 import re
 import shlex
+from types import SimpleNamespace
 
 import pytest
 
-from placet.cli import serve
+from placet.cli.commands.serve import serve
 from placet.desk.api.v1 import OPERATIONS
 from placet.desk.server import check_bind
 from placet.desk.web.settings import WebSettings, is_loopback
@@ -19,13 +19,11 @@ from tests.docs.pages import DOCS, ROOT, prose_of
 DEPLOY = ROOT / "deploy"
 
 
-def options_of(command: list[str]) -> argparse.Namespace:
+def options_of(command: list[str]) -> SimpleNamespace:
     """The command as `placet serve` understands it; wrong options end the test."""
     assert command[0].endswith("/placet")
     assert command[1] == "serve"
-    parser = argparse.ArgumentParser(exit_on_error=False)
-    serve.configure(parser)
-    return parser.parse_args(command[2:])
+    return SimpleNamespace(**serve.make_context("placet serve", command[2:]).params)
 
 
 def unit() -> configparser.ConfigParser:
@@ -49,7 +47,7 @@ def test_the_service_starts_a_desk_that_is_behind_a_proxy_and_asks_who_people_ar
     assert is_loopback(given.host)
     assert not given.no_auth
     assert given.public_url.startswith("https://")
-    assert given.trusted_proxy == ["127.0.0.1"]
+    assert given.trusted_proxy == ("127.0.0.1",)
     assert service["User"] not in ("", "root")
     assert service["NoNewPrivileges"] == "yes"
     assert service["KillSignal"] == "SIGTERM"

@@ -75,8 +75,8 @@ async def test_the_command_drives_runs_and_ends_with_0_when_it_is_told_to(url: s
     ("arguments", "complaint"),
     [
         (["--store", "sqlite:///x.db"], "workers share a PostgreSQL"),
-        (["--concurrency", "0"], "at least one run"),
-        (["--lease", "0"], "a lease lasts some time"),
+        (["--concurrency", "0"], "Invalid value for '--concurrency'"),
+        (["--lease", "0"], "Invalid value for '--lease'"),
         (["--queues", "Nobody"], "no agent 'Nobody' here"),
         (["--run-config", "tests.fleet.crew:agents"], "not a RunConfig"),
         (["--context-factory", "tests.fleet.crew:WITNESS"], "is not a function"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from typing import Any
 
 import msgspec
@@ -22,9 +21,8 @@ from placet import (
     UserError,
     function_tool,
 )
-from placet.cli.cards import Card, render_card
-from placet.cli.story import marks_of
-from placet.cli.terminal import Terminal
+from placet.cli.cards import card
+from placet.cli.picture import marks_of
 from placet.core.elicitation import answers_of, check_agreement, checked_answers
 from placet.core.fold import fold
 from placet.core.log import read_lines
@@ -35,6 +33,7 @@ from placet.facts import events as e
 from placet.facts.errors import IllegalTransition
 from placet.mcp import MCPTool
 from placet.testing import ScriptedModel, assistant_message, function_call
+from tests.cli.screens import screen_of
 
 FORM = {
     "mode": "form",
@@ -276,7 +275,10 @@ async def test_a_card_shows_the_question_its_values_and_where_to_go() -> None:
     agent, _ = asking({"amount": FORM, "page": PAGE})
     (item,) = (await Runner.run(agent, "go")).interruptions
 
-    shown = "\n".join(render_card(Card(1, item), Terminal(io.StringIO(), 100)))
+    screen, out = screen_of(100, "utf-8")
+    request = {"id": item.id, "agent": "Agent", "tool": item.name, "arguments": item.arguments, "kind": item.kind}
+    screen.say(card({**request, "questions": item.questions}, screen))
+    shown = "\n".join(out.lines)
 
     assert "It asks: How much?" in shown
     assert '"minimum": 1' in shown

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from placet import Agent, Grant, UserError, function_tool
-from placet.cli.audit import _entry_line
+from placet.cli.commands.audit import line_of
 from placet.core.fold import fold
 from placet.core.log import Log
 from placet.desk import Desk
@@ -459,14 +459,14 @@ async def test_the_record_of_an_edited_call_holds_what_was_asked_and_what_ran(an
     assert [(told[what].asked, told[what].runs) for what in ("edited", "effect begun")] == [
         ({"order": 7}, {"order": 3})
     ] * 2
-    assert _entry_line(told["effect begun"]).partition("order: ")[2].startswith("asked 7, runs 3")
-    assert "by ana" in _entry_line(told["edited"])
+    assert line_of(told["effect begun"]).partition("order: ")[2].startswith("asked 7, runs 3")
+    assert "by ana" in line_of(told["edited"])
 
 
 def test_the_line_of_a_call_that_a_standing_decision_decided_says_whose_it_was() -> None:
     entry = AuditEntry(at=0.0, what="approved", run_id="run_a", subject="run_a:1.0", by="ana", grant="grant_1")
 
-    assert "by a standing decision of ana" in _entry_line(entry)
+    assert "by a standing decision of ana" in line_of(entry)
 
 
 async def test_the_record_of_a_store_is_in_the_order_of_time_across_runs_and_operators(

@@ -1,1 +1,17 @@
-"""The `placet` command: what people and scripts type."""
+"""The `placet` command: `main` finds the command, and each command is one function of click in `commands` or `demo`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> int:
+    """The installed script. What the command line is built on is an extra: where it lacks, say which."""
+    try:
+        from placet.cli.main import main as run
+    except ModuleNotFoundError as error:
+        if error.name not in ("click", "rich"):
+            raise
+        print("placet: the command needs an extra that is not installed: pip install 'placet[cli]'.", file=sys.stderr)
+        return 2
+    return run()

@@ -1,4 +1,4 @@
-"""A card: one call that waits, as a person reads it before saying yes.
+"""A card: one call that waits, as a person reads it before saying yes; and below it what was decided.
 
 All of it is shown, whatever its length, and nothing of it is interpreted: the card is what will run.
 """
@@ -6,63 +6,20 @@ All of it is shown, whatever its length, and nothing of it is interpreted: the c
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from itertools import zip_longest
+from collections.abc import Iterator, Mapping
 
-from placet.cli.terminal import Style, Terminal, shown, width_of, wrap
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.text import Text
+
+from placet.cli.output import Screen, Whole, shown, two_columns, value_text
+from placet.cli.tables import ago
 from placet.facts.codec import JsonObject, parse_arguments
-from placet.facts.items import ToolApprovalItem
 from placet.facts.preview import LineKind, preview, written_otherwise
+from placet.facts.verdict_words import verdict_label
 
 IN_DOUBT = "This call was interrupted, and nobody knows whether it happened."
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """A waiting call, with its number and what the program knows about its consequences."""
-
-    number: int
-    """0: it stands alone."""
-    item: ToolApprovalItem
-    stakes: str | None = None
-    """What the call would do to the world, in a sentence."""
-
-    @property
-    def arguments(self) -> dict[str, object] | None:
-        """The arguments, or None when the model wrote none that make sense."""
-        return parse_arguments(self.item.arguments or "")
-
-
-def render_card(card: Card, terminal: Terminal) -> list[str]:
-    inner = terminal.width - 4
-    rows = [*two_columns(_head_rows(card), inner, terminal, "dim")]
-    rows += [("", "")]
-    rows += preview_rows(card.arguments, inner, terminal) or two_columns(_argument_rows(card), inner, terminal, "cyan")
-    for question in (card.item.questions or {}).values():
-        rows += [("", "")]
-        rows += [(line, terminal.paint(line, "bold")) for line in wrap(shown(_message(question)), inner)]
-        rows += two_columns(_question_rows(question), inner, terminal, "cyan")
-    for text, style in _notes(card):
-        rows += [("", "")]
-        rows += [(line, terminal.paint(line, style)) for line in wrap(shown(text), inner)]
-    number = "" if card.number == 0 else f"{card.number}  "
-    return framed(f"{number}{shown(card.item.name or '?')}", rows, terminal)
-
-
-def _head_rows(card: Card) -> list[tuple[str, str]]:
-    return [("agent", shown(card.item.agent_path or card.item.agent.name)), ("call", shown(card.item.id))]
-
-
-def _argument_rows(card: Card) -> list[tuple[str, str]]:
-    arguments = card.arguments
-    if arguments is None:
-        return [("not a JSON object", shown(card.item.arguments or ""))]
-    if not arguments:
-        return [("no arguments", "")]
-    return [(shown(name), value_text(value)) for name, value in arguments.items()]
-
-
-_STYLES: dict[LineKind, Style] = {
+_STYLES: dict[LineKind, str] = {
     "command": "bold",
     "more": "bold",
     "file": "bold",
@@ -71,21 +28,55 @@ _STYLES: dict[LineKind, Style] = {
     "removed": "red",
     "same": "dim",
 }
+_SIGNS: dict[LineKind, str] = {"command": "$ ", "more": "  "}
 
 
-def preview_rows(arguments: JsonObject | None, width: int, terminal: Terminal) -> list[tuple[str, str]]:
+def request_card(found: JsonObject, screen: Screen) -> Group:
+    """All of a request as the API shows it: the call, what was decided, and how it stands."""
+    standing = [Text(text, "dim") for text in _standing(found)]
+    return Group(card(found, screen), *decision_panel(found, screen), *standing)
+
+
+def card(found: JsonObject, screen: Screen, *, number: int = 0) -> Panel:
+    """The call. `number`: where several are shown."""
+    width = screen.width - 4
+    arguments = _arguments(found)
+    parts: list[RenderableType] = [
+        two_columns([("agent", shown(str(found["agent"]))), ("call", shown(str(found["id"])))], width, "dim"),
+        "",
+        *(preview_lines(arguments) or [two_columns(_argument_rows(found), width, "cyan")]),
+    ]
+    questions = found.get("questions")
+    for question in questions.values() if isinstance(questions, dict) else ():
+        parts += ["", Whole(shown(f"It asks: {question.get('message') or ''}"), "bold")]
+        parts += [two_columns(_question_rows(question), width, "cyan")]
+    for text, style in _notes(found, arguments):
+        parts += ["", Whole(shown(text), style)]
+    title = f"{number}  {found['tool']}" if number else str(found["tool"] or "?")
+    return _panel(screen, title, parts)
+
+
+def _panel(screen: Screen, title: str, parts: list[RenderableType]) -> Panel:
+    named = Text(screen.shorten(title, screen.width - 7), "bold")
+    return Panel(Group(*parts), title=named, title_align="left", border_style="yellow", width=screen.width)
+
+
+def _arguments(found: JsonObject) -> JsonObject | None:
+    """The arguments, or None when the model wrote none that make sense."""
+    given = found["arguments"]
+    return given if isinstance(given, dict) else parse_arguments(str(given))
+
+
+def _argument_rows(found: JsonObject) -> list[tuple[str, str]]:
+    arguments = _arguments(found)
+    if arguments is None:
+        return [("not a JSON object", shown(str(found["arguments"])))]
+    return [(name, value_text(value)) for name, value in arguments.items()] or [("no arguments", "")]
+
+
+def preview_lines(arguments: JsonObject | None) -> list[RenderableType]:
     """Commands and patches line by line, in colours; none for the arguments of other calls."""
-    found: list[tuple[str, str]] = []
-    for line in preview(arguments) or ():
-        sign = {"command": "$ ", "more": "  "}.get(line.kind, "")
-        for place, part in enumerate(wrap(shown(line.text), width - len(sign)) or [""]):
-            text = (sign if place == 0 else " " * len(sign)) + part
-            found.append((text, terminal.paint(text, _STYLES[line.kind])))
-    return found
-
-
-def _message(question: JsonObject) -> str:
-    return f"It asks: {question.get('message') or ''}"
+    return [Whole(shown(line.text), _STYLES[line.kind], _SIGNS.get(line.kind, "")) for line in preview(arguments) or ()]
 
 
 def _question_rows(question: JsonObject) -> list[tuple[str, str]]:
@@ -97,61 +88,91 @@ def _question_rows(question: JsonObject) -> list[tuple[str, str]]:
     needed = wanted.get("required") or ()
     fields = wanted.get("properties") or {}
     rows = [
-        (shown(name), value_text(each) + ("" if isinstance(needed, list) and name in needed else "  (may be left out)"))
+        (name, value_text(each) + ("" if isinstance(needed, list) and name in needed else "  (may be left out)"))
         for name, each in fields.items()
     ]
     return rows or [("no values", "")]
 
 
-def value_text(value: object) -> str:
-    """A value as JSON: a person can tell the text "7" from the number 7."""
-    return shown(json.dumps(value, ensure_ascii=False))
+def _notes(found: JsonObject, arguments: JsonObject | None) -> Iterator[tuple[str, str]]:
+    if found["kind"] == "in_doubt":
+        yield IN_DOUBT, "red"
+    if found.get("proposed_arguments") is not None:
+        yield _as_written(found["proposed_arguments"], arguments or {}), "yellow"
+    if found.get("why"):
+        yield f"Asked because {found['why']}.", "yellow"
+    if found.get("description"):
+        yield str(found["description"]), "yellow"
 
 
-def _notes(card: Card) -> list[tuple[str, Style]]:
-    found: list[tuple[str, Style]] = []
-    if card.item.kind == "in_doubt":
-        found.append((IN_DOUBT, "red"))
-    if card.item.proposed_arguments is not None:
-        found.append((_as_written(card.item.proposed_arguments, card.arguments or {}), "yellow"))
-    if card.item.why:
-        found.append((f"Asked because {card.item.why}.", "yellow"))
-    if card.stakes:
-        found.append((card.stakes, "yellow"))
-    return found
-
-
-def _as_written(written: str, arguments: JsonObject) -> str:
+def _as_written(written: object, arguments: JsonObject) -> str:
     """What validation filled in or changed, in a sentence."""
-    parsed = parse_arguments(written)
-    changed = written_otherwise(written if parsed is None else parsed, arguments)
+    parsed = written if isinstance(written, dict) else parse_arguments(str(written))
+    changed = written_otherwise(str(written) if parsed is None else parsed, arguments)
     texts = [f"{name} was {text}" if text else f"{name} was left out" for name, text in changed]
     return f"The model wrote this otherwise: {', '.join(texts)}."
 
 
-def two_columns(rows: list[tuple[str, str]], width: int, terminal: Terminal, style: Style) -> list[tuple[str, str]]:
-    """Lines of two columns, each as plain text (for its width) and painted."""
-    left = min(max(width_of(name) for name, _ in rows), width // 3)
-    found: list[tuple[str, str]] = []
-    for name, value in rows:
-        pairs = zip_longest(wrap(name, left), wrap(value, width - left - 2), fillvalue="")
-        for name_part, value_part in pairs:
-            gap = " " * (left - width_of(name_part) + 2)
-            found.append((f"{name_part}{gap}{value_part}", f"{terminal.paint(name_part, style)}{gap}{value_part}"))
-    return found
+def _standing(found: JsonObject) -> Iterator[str]:
+    yield f"{found['status']}, asked {ago(found['created_at'])} ago"
+    yield f"digest {found['digest']}"
+    if found.get("expires_at") and found["status"] == "pending":
+        is_over = not ago(found["expires_at"]).startswith("in ")
+        yield "the time to decide is over" if is_over else f"to be decided {ago(found['expires_at'])}"
+    if found.get("decided_by") and not found.get("decision"):
+        reason = f": {shown(str(found['reason']))}" if found.get("reason") else ""
+        word = "its approval was taken back" if found["status"] == "closed" else "decided"
+        yield f"{word} by {shown(str(found['decided_by']))}{reason}"
+    if found.get("you_may_not"):
+        yield shown(str(found["you_may_not"]))
 
 
-def framed(title: str, rows: list[tuple[str, str]], terminal: Terminal) -> list[str]:
-    signs, width = terminal.glyphs, terminal.width
-    top_left, top_right, bottom_left, bottom_right = tuple(signs.corners)
+# -- what was decided -------------------------------------------------------------------------------------------------
 
-    def edge(text: str) -> str:
-        return terminal.paint(text, "yellow")
 
-    title = wrap(title, width - 7)[0]
-    rest = signs.rule * (width - 5 - width_of(title))
-    lines = [edge(f"{top_left}{signs.rule} ") + terminal.paint(title, "bold") + edge(f" {rest}{top_right}")]
-    for text, painted in rows:
-        padding = " " * (width - 4 - width_of(text))
-        lines.append(f"{edge(signs.bar)} {painted}{padding} {edge(signs.bar)}")
-    return [*lines, edge(f"{bottom_left}{signs.rule * (width - 2)}{bottom_right}")]
+def decision_panel(found: JsonObject, screen: Screen) -> list[Panel]:
+    """The decision of a request beside what was asked: changed arguments, the message or answer that the model reads.
+    Nothing while it waits."""
+    made = found.get("decision")
+    if not isinstance(made, dict):
+        return []
+    by = "by a standing decision of" if made.get("grant") else "by"
+    title = f"{verdict_label(made['decision'])} {by} {made['by'] or 'somebody'}, {ago(made['at'])} ago"
+    parts = _decided(found, made, screen.width - 4)
+    for name, word in (("reason", "for the record"), ("grant", "by the grant")):
+        if made.get(name):
+            parts += [""] if parts else []
+            parts += [two_columns([(word, shown(str(made[name])))], screen.width - 4, "dim")]
+    return [_panel(screen, title, parts)]
+
+
+def _decided(found: JsonObject, made: JsonObject, width: int) -> list[RenderableType]:
+    match made["decision"]:
+        case "edit":
+            return _edited(found["arguments"], made["arguments"], width)
+        case "reject" if made["message"] is not None:
+            return [two_columns([("the model reads", shown(str(made["message"])))], width, "dim")]
+        case "respond":
+            output = made["output"]
+            text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+            return [Whole(shown(text, keep_lines=True))]
+        case _:
+            return []
+
+
+def _edited(asked: object, decided: object, width: int) -> list[RenderableType]:
+    """All that runs, line by line where it is commands or a patch; otherwise each value, with what it was before."""
+    before: Mapping[str, object] = asked if isinstance(asked, dict) else {}
+    after: Mapping[str, object] = decided if isinstance(decided, dict) else {}
+    rows = [(name, _changed_value(name, before, after)) for name in {**before, **after}]
+    return preview_lines(dict(after)) or [two_columns(rows or [("no arguments", "")], width, "cyan")]
+
+
+def _changed_value(name: str, before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    if name not in after:
+        return f"left out (asked: {value_text(before[name])})"
+    text = value_text(after[name])
+    if name not in before:
+        return f"{text}  (not asked for)"
+    was = value_text(before[name])
+    return text if was == text else f"{text}  (asked: {was})"

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import getpass
 import importlib
-import os
 import sys
 import traceback
 from collections.abc import Iterable
@@ -16,41 +12,14 @@ from typing import Any
 from urllib.parse import unquote
 
 from placet.cli.exit_codes import UsageError
-from placet.cli.terminal import complain
+from placet.cli.output import complain
 from placet.declare.agent import Agent
-from placet.facts.errors import UserError
 from placet.ports import DeskStore
 from placet.stores.opening import open_store
 
-DEFAULT_STORE = "sqlite:///placet.db"
 
-
-def add_store(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--store",
-        default=os.environ.get("PLACET_STORE", DEFAULT_STORE),
-        type=store_url,
-        metavar="URL",
-        help="sqlite:///file.db or postgresql://…\n(default: $PLACET_STORE, or sqlite:///placet.db)",
-    )
-
-
-def store_url(text: str) -> str:
-    """The text, if it can be the address of a store."""
-    try:
-        open_store(text)  # it connects at its first use, which this is not
-    except UserError as error:
-        raise UsageError(str(error)) from error
-    return text
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line, for programs")
-
-
-def store_of(options: argparse.Namespace) -> DeskStore:
+def store_of(url: str) -> DeskStore:
     """The store that is to be looked into. One that is not there is not made: a typing error must not look whole."""
-    url = str(options.store)
     refuse_if_missing(url)
     return open_store(url, create=False)
 
@@ -71,13 +40,6 @@ def warn_if_pooled(store: DeskStore) -> None:
             "A pooler stands before PostgreSQL. One cannot listen through it, so news from other processes is looked "
             "for four times a second."
         )
-
-
-def this_user() -> str:
-    """Whoever is logged in to this system, as far as it says."""
-    with contextlib.suppress(OSError, KeyError, ImportError):
-        return getpass.getuser()
-    return "somebody"
 
 
 def agents_of(place: str) -> list[Agent[Any]]:

@@ -1,69 +1,53 @@
-"""The root of the `placet` command. A command is a module with `configure` and `run`, and one line in COMMANDS.
+"""The root of the `placet` command: which commands there are, and how one ends.
 
 A command's module is imported when the command is used, so that the others cost nothing.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
+import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import NoReturn, Protocol
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
 
 from placet import PlacetError, __version__
-from placet.cli.exit_codes import FAILED, INTERRUPTED, USAGE, CommandFailed, UsageError
-from placet.cli.terminal import complain, never_fail_to_print
+from placet.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE, CommandFailed, UsageError
+from placet.cli.options import SETTINGS, ExitCodes
 
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    name: str
-    module: str
-    summary: str
-
-
-COMMANDS = (
-    Command("demo", "placet.cli.demo", "agents work and pause; you decide, and the runs go on"),
-    Command("serve", "placet.cli.serve", "the desk on the web: API, inbox, and the engine"),
-    Command("run", "placet.cli.run", "start a run and drive it here, until it ends or waits"),
-    Command("runs", "placet.cli.runs", "list runs; start, cancel and resume them"),
-    Command("pending", "placet.cli.pending", "what waits for a person"),
-    Command("show", "placet.cli.show", "all of a request, or the picture of a run"),
-    Command("approve", "placet.cli.approve", "say yes"),
-    Command("reject", "placet.cli.reject", "say no, with a message for the model"),
-    Command("edit", "placet.cli.edit", "say yes, with other arguments"),
-    Command("respond", "placet.cli.respond", "answer in the tool's place"),
-    Command("revoke", "placet.cli.revoke", "take an approval back, until its call begins"),
-    Command("watch", "placet.cli.watch", "what happens, while it happens"),
-    Command("grants", "placet.cli.grants", "standing decisions, and what is held back"),
-    Command("users", "placet.cli.users", "who may use a desk, and what they may decide"),
-    Command("four-eyes", "placet.cli.four_eyes", "where whoever started a run may not approve its calls"),
-    Command("tokens", "placet.cli.tokens", "keys for programs that use a desk"),
-    Command("doctor", "placet.cli.doctor", "which waiting runs cannot go on with today's code"),
-    Command("audit", "placet.cli.audit", "who did what, and whether the logs are whole"),
-    Command("worker", "placet.cli.worker", "drive runs out of a PostgreSQL that many share"),
-    Command("top", "placet.cli.top", "a fleet at a glance: workers, runs, what has waited longest"),
-    Command("migrate", "placet.cli.migrate", "create a store's schema, or bring it up to date"),
-    Command("port", "placet.cli.port", "move in programs written for the OpenAI Agents SDK"),
-    Command("completion", "placet.cli.completion", "a script with which your shell completes all this"),
-)
-
-DESCRIPTION = """\
-Placet runs agents whose tool calls wait for a person's yes where they matter,
-and whose runs survive the wait.
-"""
-EXIT_CODES = """\
-exit codes:
-  0    done; for a run that means: it has ended, or it waits for a decision
-  1    failed; the message says what to do next, and what was stored is kept
-  2    wrong usage; nothing was done
-  130  interrupted (Ctrl-C); what was decided so far is kept
-"""
-
+COMMANDS = {
+    "demo": ("demo.command:demo", "agents work and pause; you decide, and the runs go on"),
+    "serve": ("commands.serve:serve", "the desk on the web: API, inbox, and the engine"),
+    "run": ("commands.run:run", "start a run and drive it here, until it ends or waits"),
+    "runs": ("commands.runs:runs", "list runs; start, cancel and resume them"),
+    "pending": ("commands.pending:pending", "what waits for a person"),
+    "show": ("commands.show:show", "all of a request, or the picture of a run"),
+    "approve": ("commands.decide:approve", "say yes"),
+    "reject": ("commands.decide:reject", "say no, with a message for the model"),
+    "edit": ("commands.decide:edit", "say yes, with other arguments"),
+    "respond": ("commands.decide:respond", "answer in the tool's place"),
+    "revoke": ("commands.decide:revoke", "take an approval back, until its call begins"),
+    "watch": ("commands.watch:watch", "what happens, while it happens"),
+    "grants": ("commands.grants:grants", "standing decisions, and what is held back"),
+    "users": ("commands.people:users", "who may use a desk, and what they may decide"),
+    "four-eyes": ("commands.people:four_eyes", "where the person who started a run may not approve its calls"),
+    "tokens": ("commands.people:tokens", "keys for programs that use a desk"),
+    "doctor": ("commands.doctor:doctor", "which waiting runs cannot go on with today's code"),
+    "audit": ("commands.audit:audit", "who did what, and whether the logs are whole"),
+    "worker": ("commands.worker:worker", "drive runs out of a PostgreSQL that many share"),
+    "top": ("commands.top:top", "a fleet at a glance: workers, runs, what has waited longest"),
+    "migrate": ("commands.migrate:migrate", "create a store's schema, or bring it up to date"),
+    "port": ("commands.port:port", "move in programs written for the OpenAI Agents SDK"),
+    "completion": ("commands.completion:completion", "a script with which your shell completes all this"),
+}
+"""Each command with the place of its code in this package, and what it is for."""
 
 _OTHER_NAMES = {
     "accept": "approve",
@@ -86,65 +70,57 @@ _OTHER_NAMES = {
 """What other programs call the same."""
 
 
-class CommandModule(Protocol):
-    """What a command's module offers."""
+class Root(ExitCodes, click.Group):
+    """Loads a command when it is used; lists them all without."""
 
-    def configure(self, parser: argparse.ArgumentParser) -> None: ...
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
 
-    def run(self, options: argparse.Namespace) -> int: ...
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[name][0].partition(":")
+        found: click.Command = getattr(importlib.import_module(f"placet.cli.{module}"), attribute)
+        return found
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # Any: click's tuple of three
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise UsageError(f"there is no command {args[0]!r}{_meant(args[0])}: «placet --help» lists them.")
+        return super().resolve_command(ctx, args)
 
-class _HelpFormat(argparse.RawDescriptionHelpFormatter):
-    """Help in lines of one length, whatever the terminal: it reads the same in the docs."""
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=26, width=80)
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong as all commands say it."""
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        complain(f"{message}.")
-        sys.exit(USAGE)
-
-
-def _root_parser() -> argparse.ArgumentParser:
-    listed = "\n".join(f"  {command.name:<10} {command.summary}" for command in COMMANDS)
-    parser = _Parser(
-        prog="placet",
-        usage="placet [--version] [--help] COMMAND …",
-        description=f"{DESCRIPTION}\ncommands:\n{listed}\n\n«placet COMMAND --help» says more about a command.",
-        epilog=EXIT_CODES,
-        formatter_class=_HelpFormat,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"placet {__version__}", help="print the version")
-    return parser
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        found = [(name, summary) for name, (_, summary) in COMMANDS.items() if name.startswith(incomplete)]
+        return [CompletionItem(name, help=summary) for name, summary in found]
 
 
-def command_parser(command: Command, module: CommandModule) -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog=f"placet {command.name}",
-        formatter_class=_HelpFormat,
-        allow_abbrev=False,
-    )
-    module.configure(parser)
-    parser.usage = _usage(parser)
-    parser.epilog = f"{parser.epilog}\n{EXIT_CODES}" if parser.epilog else EXIT_CODES
-    return parser
+@click.group(
+    "placet", cls=Root, context_settings=SETTINGS, epilog="«placet COMMAND --help» says more about a command.",
+    subcommand_metavar="COMMAND …", options_metavar="[--version] [--help]", no_args_is_help=False,
+)  # fmt: skip
+@click.version_option(__version__, prog_name="placet", message="%(prog)s %(version)s", help="print the version")
+def root() -> None:
+    """Placet runs agents whose tool calls wait for a person's yes where they
+    matter, and whose runs survive the wait."""
 
 
-def _usage(parser: argparse.ArgumentParser) -> str:
-    """What the command takes, by name; its options are listed below."""
-    form = parser._get_formatter()
-    words = [
-        form._format_args(each, form._get_default_metavar_for_positional(each)).replace("...", "…")
-        for each in parser._get_positional_actions()
-        if each.help != argparse.SUPPRESS
-    ]
-    return " ".join([parser.prog, "[OPTION …]", *words]).replace("%", "%%")
+def complain(text: str) -> None:
+    """Say on standard error why the command ends. What draws is imported when there is something to draw."""
+    from placet.cli.output import complain as print_line
+
+    print_line(text)
+
+
+def _meant(name: str) -> str:
+    """The commands that somebody who wrote this may have meant."""
+    known = _OTHER_NAMES.get(name.lower())
+    close = [known] if known is not None else get_close_matches(name.lower(), COMMANDS, n=2, cutoff=0.6)
+    return f" (did you mean {' or '.join(f'«{each}»' for each in close)}?)" if close else ""
 
 
 def _refuse_what_is_no_text(arguments: Sequence[str]) -> None:
@@ -156,50 +132,52 @@ def _refuse_what_is_no_text(arguments: Sequence[str]) -> None:
             raise UsageError(f"{os.fsencode(each)!r} is not text in UTF-8: write it in that encoding.") from None
 
 
+def _never_fail_to_print() -> None:
+    """A character that the output's encoding lacks is written as an escape, and is no error. Neither is an output that
+    was closed by the program that started us."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # for as long as we live
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _let_ctrl_c_interrupt() -> None:
+    """A process that inherited SIGINT as ignored would ignore the person in front of it, too."""
+    if sys.stdin is not None and sys.stdin.isatty() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _dispatch(arguments: Sequence[str]) -> int:
     _refuse_what_is_no_text(arguments)
-    root = _root_parser()
-    if not arguments:
-        root.print_help(sys.stderr)
+    if not arguments and "_PLACET_COMPLETE" not in os.environ:
+        click.echo(root.make_context("placet", [], resilient_parsing=True).get_help(), err=True)
         return USAGE
-    name, *rest = arguments
-    command = next((each for each in COMMANDS if each.name == name), None)
-    if command is None:
-        if name.startswith("-"):
-            root.parse_args([name])  # --help and --version end here, and what is unknown too
-        raise UsageError(f"there is no command {name!r}{_meant(name)}: «placet --help» lists them.")
-    module: CommandModule = importlib.import_module(command.module)
-    return module.run(_parsed(command_parser(command, module), rest))
-
-
-def _meant(name: str) -> str:
-    """The commands that somebody who wrote this may have meant."""
-    names = [command.name for command in COMMANDS]
-    known = _OTHER_NAMES.get(name.lower())
-    close = [known] if known is not None else get_close_matches(name.lower(), names, n=2, cutoff=0.6)
-    return f" (did you mean {' or '.join(f'«{each}»' for each in close)}?)" if close else ""
-
-
-def _parsed(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """The words as options; those of a command may stand between its other words too, in any order."""
-    found, left = parser.parse_known_args(words)
-    return parser.parse_intermixed_args(words) if left else found
+    code: int | None = root.main(list(arguments), prog_name="placet", standalone_mode=False)
+    return code or OK
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give its exit code; errors become one message, never a traceback of ours."""
-    never_fail_to_print()
+    _never_fail_to_print()
+    _let_ctrl_c_interrupt()
     try:
         code = _dispatch(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         complain("interrupted.")
         return INTERRUPTED
+    except click.UsageError as error:
+        if error.ctx is not None:
+            click.echo(error.ctx.get_usage(), err=True)
+        complain(error.format_message())
+        return USAGE
     except UsageError as error:
         complain(str(error))
         return USAGE
-    except BrokenPipeError:  # whoever read our output has gone: nothing is left to be said to them
+    except BrokenPipeError:  # the program that read our output has ended: there is nobody to be told
         _let_go_of_output()
         return FAILED
     except OSError as error:

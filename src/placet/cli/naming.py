@@ -1,27 +1,34 @@
-"""Which request is meant: its whole id, or a short name for one.
+"""What is meant by an id as it was typed: all of it, a unique beginning or end of it, or a request's short name.
 
-A decision must never reach a request that came to bear a name after somebody looked. So a short name decides only
+A decision must never reach a request that came to bear a name after somebody looked. So a short form decides only
 together with the digest of what was shown, or after the card was shown here and confirmed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from placet.cli.asking import Client, DeskRefused, all_pages, part
-from placet.cli.exit_codes import CommandFailed
+import click
+
+from placet.cli.client import Client, Refused, all_pages, part
+from placet.cli.exit_codes import CommandFailed, UsageError
+from placet.cli.output import is_interactive
 from placet.facts.codec import JsonObject
+from placet.ports import DeskStore
+from placet.service.audit import run_ids
 
 LISTED = 5
 _SIGNS = "0123456789abcdefghjkmnpqrstvwxyz"
 """No i, l, o and u: people read them aloud, and type them again."""
 _LENGTH = 8
+_KIND = re.compile(r"[a-z]+[_-]")
 
 
-class NoSuchRequest(CommandFailed):
-    """Nothing has this id, or an id with this part."""
+class NothingNamed(CommandFailed):
+    """Nothing has this id, or an id with this beginning or end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,57 +46,108 @@ def short_name(row: JsonObject) -> str:
     return "".join(_SIGNS[number >> shift & 31] for shift in range(5 * (_LENGTH - 1), -1, -5))
 
 
-def is_whole_id(name: str) -> bool:
-    return name.startswith("run_") and ":" in name and "#" in name
+def fits(whole: str, typed: str) -> bool:
+    """Whether the id begins or ends with what was typed, with its kind («run_») or without.
+
+    Nothing fits an empty text: it is what a script writes whose variable is not set.
+    """
+    kind = _KIND.match(whole)
+    bare, meant = (text.removeprefix(kind[0] if kind else "") for text in (whole, typed))
+    return bool(meant) and (bare.startswith(meant) or bare.endswith(meant))
 
 
-def request_named(client: Client, name: str, digest: str | None = None) -> Found:
-    """The request with all its details; a short name means one that waits."""
-    waiting = all_pages(client, "/v1/approvals", {"status": "pending"}, None)
-    return _named(client, name, digest, waiting, "that waits", "«placet pending» lists them")
+def the_one(ids: Iterable[str], typed: str, what: str, hint: str) -> str:
+    """The id that is meant: that very one, or the only one that begins or ends so."""
+    found = [each for each in ids if fits(each, typed)]
+    if typed in found:
+        return typed
+    return _only(found, typed, what, hint)
 
 
-def decided_request_named(client: Client, name: str, digest: str | None = None) -> Found:
-    """The same for a request that was decided: a short name means one of a run that has not ended."""
-    hint = "«placet show RUN» shows what was decided in a run"
-    return _named(client, name, digest, approved_requests(client), "that was approved", hint)
+def _only(found: list[str], typed: str, what: str, hint: str) -> str:
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NothingNamed(f"there is no {what} {typed!r}{hint}.")
+    listed = "\n".join(f"  {each}" for each in found[:LISTED])
+    raise CommandFailed(f"{typed!r} fits {len(found)} {what}s: write more of it.\n{listed}")
+
+
+# -- runs and other things --------------------------------------------------------------------------------------------
+
+RUNS = ": «placet runs» lists them"
+
+
+def run_named(client: Client, typed: str) -> str:
+    """The id of the run that is meant."""
+    if typed and _asked(client, f"/v1/runs/{part(typed)}") is not None:
+        return typed
+    return the_one((str(row["id"]) for row in all_pages(client, "/v1/runs", {})), typed, "run", RUNS)
+
+
+async def run_in_store(store: DeskStore, typed: str) -> str:
+    """The same straight in a store."""
+    if typed and await store.run(typed) is not None:
+        return typed
+    return the_one([each async for each in run_ids(store)], typed, "run", RUNS)
+
+
+def refuse_unconfirmed(typed: str, whole: str, question: str, *, can_ask: bool = True) -> None:
+    """What cannot be taken back is done to a run by its whole id, or after somebody has confirmed which one it is."""
+    if typed == whole:
+        return
+    if not (can_ask and is_interactive()):
+        raise UsageError(f"{typed!r} is short for {whole}, and nobody is here to confirm it: write the whole id.")
+    if not click.confirm(question, prompt_suffix=" "):
+        raise CommandFailed("nothing was done.")
+
+
+def listed_id(client: Client, path: str, typed: str, what: str, hint: str) -> str:
+    """The id in a list that is short."""
+    return the_one((str(row["id"]) for row in all_pages(client, path, {})), typed, what, hint)
+
+
+# -- requests ---------------------------------------------------------------------------------------------------------
+
+
+def request_named(client: Client, typed: str, digest: str | None = None) -> Found:
+    """The request with all its details; a short form means one that waits."""
+    waiting = all_pages(client, "/v1/approvals", {"status": "pending"})
+    return _named(client, typed, digest, waiting, " that waits; «placet pending» lists them")
+
+
+def decided_request_named(client: Client, typed: str, digest: str | None = None) -> Found:
+    """The same for a request that was decided: a short form means one of a run that has not ended."""
+    hint = " that was approved; «placet show RUN» shows what was decided in a run"
+    return _named(client, typed, digest, approved_requests(client), hint)
 
 
 def approved_requests(client: Client) -> Iterator[JsonObject]:
     """The approved requests of all runs that have not ended."""
     for status in ("running", "waiting", "stopped"):
-        for run in all_pages(client, "/v1/runs", {"status": status}, None):
-            for row in all_pages(client, "/v1/approvals", {"run_id": run["id"], "status": "all"}, None):
+        for run in all_pages(client, "/v1/runs", {"status": status}):
+            for row in all_pages(client, "/v1/approvals", {"run_id": run["id"], "status": "all"}):
                 if row["status"] in ("approved", "edited"):
                     yield row
 
 
-def _named(client: Client, name: str, digest: str | None, rows: Iterable[JsonObject], which: str, hint: str) -> Found:
-    by_id = _by_id(client, name)
+def _named(client: Client, typed: str, digest: str | None, rows: Iterable[JsonObject], hint: str) -> Found:
+    by_id = _asked(client, f"/v1/approvals/{part(typed)}") if typed else None
     if by_id is not None:
         return Found(by_id, is_certain=True)
-    fits = [row for row in rows if _fits(row, name) and digest in (None, row["digest"])]
-    if len(fits) == 1:
-        return Found(client.ask("GET", f"/v1/approvals/{part(str(fits[0]['id']))}"), is_certain=digest is not None)
-    if not fits:
-        raise NoSuchRequest(f"there is no request {name!r} {which}; {hint}.")
-    listed = "\n".join(f"  {each['id']}" for each in fits[:LISTED])
-    raise CommandFailed(f"{name!r} fits {len(fits)} requests: write more of it.\n{listed}")
+    meant = [str(row["id"]) for row in rows if _is_meant(row, typed) and digest in (None, row["digest"])]
+    request = _only(meant, typed, "request", hint)
+    return Found(client.ask("GET", f"/v1/approvals/{part(request)}"), is_certain=digest is not None)
 
 
-def _fits(row: JsonObject, name: str) -> bool:
-    """Nothing fits an empty name: it is what a script writes whose variable is not set."""
-    request_id = str(row["id"])
-    is_part = bool(name) and (request_id.endswith(name) or request_id.startswith(name))
-    return is_part or short_name(row) == name.lower()
+def _is_meant(row: JsonObject, typed: str) -> bool:
+    return fits(str(row["id"]), typed) or short_name(row) == typed.lower()
 
 
-def _by_id(client: Client, name: str) -> JsonObject | None:
-    if not name:
-        return None
+def _asked(client: Client, path: str) -> JsonObject | None:
     try:
-        found: JsonObject = client.ask("GET", f"/v1/approvals/{part(name)}")
-    except DeskRefused as error:
+        found: JsonObject = client.ask("GET", path)
+    except Refused as error:
         if error.status != 404:
             raise
         return None

@@ -17,7 +17,7 @@ from typing import Any
 
 from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed, UsageError
 from placet.cli.loading import warn_if_pooled
-from placet.cli.terminal import complain
+from placet.cli.output import complain
 from placet.declare.agent import Agent
 from placet.desk.desk import Desk
 from placet.desk.web.sockets import listen

@@ -1,101 +1,63 @@
-"""Tables for people: columns as wide as they need to be, the last one as wide as there is room; and times in words."""
+"""Lists for people, as wide as the terminal; for programs, a line for each row. And times in words."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
-from placet.cli.terminal import Style, Terminal, shown, width_of, wrap
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
 
-GAP = "  "
+from placet.cli.output import UNBOUNDED, Screen, shown
+
+GAP = 2
 LEAST = 20
 """Columns that are worth showing the beginning of a text in."""
+Row = Sequence[Text | str]
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    text: str
-    style: Style | None = None
+def say_table(screen: Screen, head: Sequence[str], rows: Sequence[Row]) -> None:
+    """Print rows under a head. A column in which nothing stands is left out.
 
-
-def table(terminal: Terminal, head: Sequence[str], rows: Sequence[Sequence[Cell | str]]) -> list[str]:
-    """Lines under a head, as wide as the terminal if that can be. A column in which nothing stands is left out.
-
-    Nothing is cut but the last column: ids must stay whole, to be copied. Where there is no room for it, it stands on a
-    line of its own; and where the others do not fit either, each of them does. In a pipe every row is one whole line.
+    Nothing is cut but the last column: ids must stay whole, to be copied. Where the others do not fit, each value has
+    a line of its own. In a pipe every row is one whole line.
     """
-    cells = [[each if isinstance(each, Cell) else Cell(each) for each in row] for row in rows]
-    used = [place for place in range(len(head)) if place == len(head) - 1 or any(row[place].text for row in cells)]
-    head, cells = [head[place] for place in used], [[_shown(row[place]) for place in used] for row in cells]
-    widths = [max(map(width_of, [name, *(row[place].text for row in cells)])) for place, name in enumerate(head)]
-    room = terminal.width - sum(widths[:-1]) - len(GAP) * (len(head) - 1)
-    if terminal.is_piped or widths[-1] <= room or room >= LEAST:
-        last = widths[-1] if terminal.is_piped else min(widths[-1], room)
-        return _lines(terminal, head, [[*row[:-1], _cut(terminal, row[-1], last)] for row in cells], widths[:-1])
-    if sum(widths[:-1]) + len(GAP) * (len(head) - 2) <= terminal.width:
-        return _lines_with_the_last_below(terminal, head, cells, widths[:-1])
-    return _blocks(terminal, head, cells)
+    cells = [[_text(each) for each in row] for row in rows]
+    used = [place for place in range(len(head)) if place == len(head) - 1 or any(row[place].plain for row in cells)]
+    head, cells = [head[place] for place in used], [[row[place] for place in used] for row in cells]
+    if screen.is_piped:
+        Screen(file=screen.file, width=UNBOUNDED).print_line(_table(head, cells))
+        return
+    widths = [max(cell_len(name), *(row[place].cell_len for row in cells)) for place, name in enumerate(head)]
+    room = screen.width - sum(widths[:-1]) - GAP * (len(head) - 1)
+    if room >= min(widths[-1], LEAST):
+        for row in cells:
+            row[-1] = Text(screen.shorten(row[-1].plain, room), row[-1].style)
+        screen.print_line(_table(head, cells))
+        return
+    left = max(map(cell_len, head)) + GAP
+    for number, row in enumerate(cells):
+        lines = [Text.assemble((name.ljust(left), "dim"), cell) for name, cell in zip(head, row, strict=True) if cell]
+        screen.print_line(*([""] if number else []), *lines, soft=True)
 
 
-def _shown(cell: Cell) -> Cell:
-    return Cell(shown(cell.text), cell.style)
+def _text(cell: Text | str) -> Text:
+    return cell if isinstance(cell, Text) else Text(shown(cell))
 
 
-def _cut(terminal: Terminal, cell: Cell, width: int) -> Cell:
-    return Cell(terminal.shorten(cell.text, width), cell.style)
+def styled(text: str, style: str | None) -> Text:
+    return Text(shown(text), style or "")
 
 
-def _lines(terminal: Terminal, head: Sequence[str], rows: Sequence[Sequence[Cell]], widths: Sequence[int]) -> list[str]:
-    """A line for the head and one for each row; all columns but the last have a width."""
-    named = [Cell(name, "dim") for name in head]
-    return [_line(terminal, row, widths) for row in (named, *rows)]
-
-
-def _line(terminal: Terminal, row: Sequence[Cell], widths: Sequence[int]) -> str:
-    filled = [
-        _painted(terminal, cell) + " " * (width - width_of(cell.text))
-        for cell, width in zip(row, [*widths, 0], strict=False)
-    ]
-    return GAP.join(filled).rstrip()
-
-
-def _painted(terminal: Terminal, cell: Cell) -> str:
-    return terminal.paint(cell.text, cell.style) if cell.style else cell.text
-
-
-def _lines_with_the_last_below(
-    terminal: Terminal, head: Sequence[str], rows: Sequence[Sequence[Cell]], widths: Sequence[int]
-) -> list[str]:
-    lines = _lines(terminal, head[:-1], [], widths)
+def _table(head: Sequence[str], rows: Sequence[Sequence[Text]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    for name in head:
+        table.add_column(name, no_wrap=True, overflow="ignore")
     for row in rows:
-        lines.append(_line(terminal, row[:-1], widths))
-        if row[-1].text:
-            lines.append(GAP + _painted(terminal, _cut(terminal, row[-1], terminal.width - len(GAP))))
-    return lines
-
-
-def _blocks(terminal: Terminal, head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """Each row as a few lines with a name before each value: for terminals that are narrow."""
-    left = max(map(width_of, head))
-    lines: list[str] = []
-    for row in rows:
-        lines += [""] if lines else []
-        for name, cell in zip(head, row, strict=True):
-            lines += _named_value(terminal, name, cell, left) if cell.text else []
-    return lines
-
-
-def _named_value(terminal: Terminal, name: str, cell: Cell, left: int) -> list[str]:
-    """A value behind its name. One word that has no room there stands below it, whole: ids are there to be copied."""
-    room = max(LEAST, terminal.width - left - len(GAP))
-    if " " not in cell.text and width_of(cell.text) > room:
-        return [terminal.paint(name, "dim"), _painted(terminal, cell)]
-    first, *more = wrap(cell.text, room)
-    padded = terminal.paint(name + " " * (left - width_of(name)), "dim")
-    behind = [" " * left + GAP + _painted(terminal, Cell(each, cell.style)) for each in more]
-    return [f"{padded}{GAP}{_painted(terminal, Cell(first, cell.style))}", *behind]
+        table.add_row(*row)
+    return table
 
 
 def seconds_of(written: object) -> float | None:

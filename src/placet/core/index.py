@@ -26,8 +26,9 @@ from placet.facts.events import (
     Record,
 )
 from placet.facts.ids import request_id
+from placet.facts.verdict_words import WORDS, DecidedStatus
 
-RequestStatus: TypeAlias = Literal["pending", "approved", "rejected", "edited", "answered", "closed"]
+RequestStatus: TypeAlias = Literal["pending", DecidedStatus, "closed"]
 """`closed`: the question ended without an answer: expired, superseded, cancelled, or asked again in another form."""
 
 RequestKind: TypeAlias = Literal["approval", "in_doubt", "elicitation"]
@@ -38,13 +39,6 @@ Asked: TypeAlias = CallHeld | CallInDoubt | InputAsked
 
 RunStatus: TypeAlias = Literal["running", "waiting", "stopped", "ended"]
 """`waiting`: for people. `stopped`: an error did, and it goes on when a person resumes it (or decides in it)."""
-
-_STATUS_OF: dict[str, RequestStatus] = {
-    "approve": "approved",
-    "reject": "rejected",
-    "edit": "edited",
-    "respond": "answered",
-}
 
 
 class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,7 +247,7 @@ def _changes(run_id: str, at: float, fact: PlainFact, numbers: Iterator[int], ru
         case QuestionEscalated():
             yield EscalatedRequest(fact.call, at)
         case DecisionMade():
-            yield Closed(fact.call, _STATUS_OF[fact.verdict], fact.by, fact.at, fact.reason, fact.grant)
+            yield Closed(fact.call, WORDS[fact.verdict].status, fact.by, fact.at, fact.reason, fact.grant)
         case DecisionRevoked():
             yield Reopened(fact.call)
         case CallEnded():

@@ -25,8 +25,9 @@ from placet.core.story import (
 )
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
-from placet.facts.events import Record, Verdict
+from placet.facts.events import Record
 from placet.facts.ids import call_id
+from placet.facts.verdict_words import WORDS, DecidedStatus
 from placet.ports import OPERATORS, DeskStore, RunQuery
 from placet.service.audit import run_ids
 
@@ -34,10 +35,7 @@ PAGE = 200
 
 What: TypeAlias = (
     Literal[
-        "approved",
-        "rejected",
-        "edited",
-        "answered",
+        DecidedStatus,
         "approval revoked",
         "effect begun",
         "effect over",
@@ -48,13 +46,6 @@ What: TypeAlias = (
     ]
     | ActKind
 )
-
-_VERDICTS: dict[Verdict, What] = {
-    "approve": "approved",
-    "reject": "rejected",
-    "edit": "edited",
-    "respond": "answered",
-}
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,7 +209,7 @@ class _Reader:
     def _of_decision(self, step: Decided) -> AuditEntry:
         made = step.decision
         grant = f"by grant {made.grant}" if made.grant is not None else None
-        entry = self._of_call(step.at, _VERDICTS[made.verdict], step.call, made.by, made.reason, grant)
+        entry = self._of_call(step.at, WORDS[made.verdict].status, step.call, made.by, made.reason, grant)
         entry = msgspec.structs.replace(entry, grant=made.grant)
         return self._with_edit(entry, step.call) if made.verdict == "edit" else entry
 

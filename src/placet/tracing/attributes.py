@@ -14,17 +14,11 @@ from placet.facts import events as e
 from placet.facts.codec import canonical
 from placet.facts.errors import PlacetError
 from placet.facts.ids import call_id, request_id
+from placet.facts.verdict_words import WORDS
 from placet.tracing.content import as_text
 
 Attribute: TypeAlias = str | bool | int | float
 Attributes: TypeAlias = dict[str, Attribute]
-
-_STATUS_OF: dict[e.Verdict, str] = {
-    "approve": "approved",
-    "reject": "rejected",
-    "edit": "edited",
-    "respond": "answered",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,5 +154,5 @@ def _status(decision: e.DecisionMade | None, ended_by: e.PlainFact) -> str:
     if isinstance(ended_by, e.CallHeld | e.CallInDoubt):
         return "asked_anew"
     if decision is not None:
-        return _STATUS_OF[decision.verdict]
+        return WORDS[decision.verdict].status
     return ended_by.outcome if isinstance(ended_by, e.CallEnded) else "approved"  # it was: the call starts

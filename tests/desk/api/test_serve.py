@@ -178,13 +178,15 @@ def test_the_demo_has_runs_that_wait_and_deciding_one_has_its_effect(tmp_path: P
         httpx2.post(f"{demo.url}/v1/decisions", json=decision, timeout=PATIENCE)
         run = when(demo.url, f"/v1/runs/{refund['run_id']}", {}, lambda found: found["status"] == "ended")
         inbox = httpx2.get(f"{demo.url}/inbox", headers={"Accept": "text/html"}, timeout=PATIENCE)
+        demo.read_until(f"{refund['run_id']}  Support  ended")  # the picture of a run that ended
         code = demo.stop(signal.SIGINT)
 
     assert tools == {"refund", "send_campaign", "restart_service", "run_sql", "change_bank_account"}
     assert any(each["agent"] != each["agent"].partition("/")[0] for each in page["data"])
     assert "refunded 49.00 EUR for order 1042" in run["final_output"]
-    assert "49.00 EUR for order 1042" in (tmp_path / ".placet-demo" / "desk" / "effects.txt").read_text("utf-8")
+    assert "49.00 EUR for order 1042" in (tmp_path / ".placet-demo" / "effects.txt").read_text("utf-8")
     assert inbox.status_code == 200
+    assert "waits with refund order_id" in demo.said  # no terminal: a line for each
     assert code == 130
 
 

@@ -24,16 +24,14 @@ from placet.facts.codec import JsonObject
 from placet.facts.errors import PlacetError
 from placet.facts.events import DecisionMade, GrantMade
 from placet.facts.preview import written_otherwise
+from placet.facts.verdict_words import WORDS
 
 MAX_NAMES = 12
 MAX_COUNTED = 200
 """So many waiting calls are counted; a form that would decide more says so."""
-STATUS_LABEL = {
+STATUS_LABEL: dict[str, str] = {
     "pending": "Waiting",
-    "approved": "Approved",
-    "rejected": "Rejected",
-    "edited": "Approved with changed arguments",
-    "answered": "Answered in the tool's place",
+    **{words.status: f"{words.label[:1].upper()}{words.label[1:]}" for words in WORDS.values()},
     "closed": "Closed without a decision",
 }
 _APPROVAL_LABELS = {"approve": "Approve", "reject": "Reject…", "edit": "Edit…", "respond": "Answer…", "more": "More…"}

@@ -13,6 +13,7 @@ from placet.desk.pages.forms import Field, FormBuilder, FormReader, Reading, pro
 from placet.desk.pages.text_format import counted, json_text, shortened, size
 from placet.desk.web.deciding import Always, as_datetime
 from placet.facts.codec import JsonObject, parse_arguments
+from placet.facts.verdict_words import WORDS
 
 HOUR = 3600.0
 UNTILS = (("", "with its run"), ("1", "in an hour"), ("24", "in a day"), ("168", "in a week"), ("720", "in 30 days"))
@@ -104,7 +105,7 @@ def values_of(form: Form | None) -> Values:
 def scope_sentences(card: RequestCard, verb: str) -> list[tuple[str, str]]:
     """The scope of «always», spelled out."""
     tool, agent = card.request.tool, card.request.agent
-    done = "rejected" if verb == "reject" else "approved"
+    done = WORDS["reject" if verb == "reject" else "approve"].label
     here, in_other_runs = card.also_decides
     always = f"{tool} by {agent} is {done} without asking."
     return [

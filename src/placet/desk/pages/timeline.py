@@ -15,6 +15,7 @@ from placet.core.story import CallStory, RunStory, TurnStory
 from placet.desk.pages.history import Stretch, stretches_of, who
 from placet.desk.pages.text_format import agent_steps, clock, shortened, span
 from placet.facts.events import DecisionMade
+from placet.facts.verdict_words import WORDS
 
 ROW = 30
 GUTTER = 200
@@ -26,7 +27,6 @@ WIDEST, NARROWEST = 1500.0, 780.0
 
 Look: TypeAlias = Literal["turn", "wait", "doubt", "run", "bad", "nested", "asking"]
 VERDICT_SIGN = {"approve": "✓", "reject": "✕", "edit": "✎", "respond": "↩"}
-VERDICT_LABEL = {"approve": "approved", "reject": "rejected", "edit": "approved with changes", "respond": "answered"}
 _WAITING: dict[Literal["wait", "input", "doubt"], tuple[str, Look]] = {
     "wait": ("waits for a person", "wait"),
     "input": ("waits for a person's input", "wait"),
@@ -255,5 +255,5 @@ class _Artist:
         )
         by = f"by a standing decision of {who(made.by)}" if made.grant is not None else f"by {who(made.by)}"
         why = f": {made.reason or made.message}" if made.reason or made.message else ""
-        label = f"{call.name}: {VERDICT_LABEL[made.verdict]} {by}, {clock(made.at)} UTC{why}"
+        label = f"{call.name}: {WORDS[made.verdict].label} {by}, {clock(made.at)} UTC{why}"
         return Sign(round(self._axis.x(made.at), 1), VERDICT_SIGN[made.verdict], look, label, call.line, made.at)

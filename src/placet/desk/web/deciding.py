@@ -17,12 +17,11 @@ from placet.desk.web.problems import FieldProblem, Problem, Winner, as_problem
 from placet.facts.codec import Json, JsonObject
 from placet.facts.errors import NotPending, PlacetError, RunFinished, StaleApproval
 from placet.facts.events import DecisionMade, Verdict
+from placet.facts.verdict_words import verdict_behind
 from placet.runtime.journal import load_recent
 from placet.service.questions import FoundRequest
 
 logger = logging.getLogger("placet.desk")
-
-_VERDICT_OF = {"approved": "approve", "rejected": "reject", "edited": "edit", "answered": "respond"}
 
 
 class Always(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -160,7 +159,7 @@ async def _explained(web: Web, request: DeskRequest, decision: Decision, error: 
 
 def winner_of(request: DeskRequest) -> Winner | None:
     """The decision that stands, if one does."""
-    verdict = _VERDICT_OF.get(request.status)
+    verdict = verdict_behind(request.status)
     if verdict is None:
         return None
     at = None if request.decided_at is None else iso(request.decided_at)

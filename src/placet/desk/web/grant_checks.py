@@ -25,10 +25,10 @@ from placet.facts.codec import JsonObject, canonical
 from placet.facts.errors import PlacetError
 from placet.facts.events import GrantMade, HoldKind
 from placet.facts.ids import path_of, request_id
+from placet.facts.verdict_words import WORDS
 from placet.runtime.journal import load_recent
 
 BY_PATH = "; an agent behind another is named by its path, as requests show it"
-_DONE = {"approve": "approved", "reject": "rejected"}
 
 
 # -- standing decisions -----------------------------------------------------------------------------------------------
@@ -141,8 +141,9 @@ def _contradiction(other: GrantMade, made: GrantMade | Always) -> str:
     then = "; when it ends, the older one decides again" if ends else ""
     way_out = f" To end the older one: placet grants revoke {other.id}." if other.scope == "agent" else ""
     where = "" if other.scope == "agent" else " in this run"
+    done = WORDS[other.verdict].label
     return (
-        f"It contradicts {other.id}, by which {other.by or 'somebody'} has such calls {_DONE[other.verdict]}{where}: "
+        f"It contradicts {other.id}, by which {other.by or 'somebody'} has such calls {done}{where}: "
         f"the newer one wins where both reach{then}.{way_out}"
     )
 
