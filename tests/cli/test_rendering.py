@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from placet.cli.cards import card, decision_panel, request_card
 from placet.cli.output import Whole, shown, whole_lines
 from placet.cli.picture import run_picture
-from placet.cli.tables import say_table, styled
+from placet.cli.tables import print_table, styled
 from placet.core.story import story_of
 from placet.facts import events as e
 from placet.testing import assistant_message, function_call
@@ -37,7 +37,7 @@ def request_of(arguments: object, **more: object) -> dict[str, object]:
 
 def card_of(arguments: object, **more: object) -> list[str]:
     screen, out = screen_of()
-    screen.say(card(request_of(arguments, **{"description": "Pays money.", **more}), screen, number=1))
+    screen.show(card(request_of(arguments, **{"description": "Pays money.", **more}), screen, number=1))
     return out.lines
 
 
@@ -61,7 +61,7 @@ def test_a_card_shows_long_and_wide_values_whole_within_its_frame() -> None:
     name = "n" * 70
     screen, out = screen_of(encoding="utf-8")
 
-    screen.say(card(request_of({"text": value, name: 1}), screen))
+    screen.show(card(request_of({"text": value, name: 1}), screen))
 
     table = [line[2:-2] for line in out.lines[4:-1]]
     left = 56 // 3
@@ -96,8 +96,8 @@ def test_what_a_model_wrote_is_not_taken_for_markup_a_link_or_an_emoji_code() ->
         e.Record(4, [_response("Done."), e.RunEnded("Done.")]),
     ]
 
-    screen.say(request_card(request, screen), run_picture(story_of(records), "run_1", screen))
-    say_table(screen, ["tool", "arguments"], [[HOSTILE, styled(HOSTILE, "bold")]])
+    screen.show(request_card(request, screen), run_picture(story_of(records), "run_1", screen))
+    print_table(screen, ["tool", "arguments"], [[HOSTILE, styled(HOSTILE, "bold")]])
     raw = "\n".join(out.lines)
 
     assert raw.count(HOSTILE) >= 14
@@ -126,7 +126,7 @@ def test_wrapping_loses_and_adds_nothing_but_line_breaks(text: str) -> None:
     screen, out = screen_of(10, "utf-8", is_terminal=True)
     lines = list(whole_lines(text, 10))
 
-    screen.say(Whole(text))
+    screen.show(Whole(text))
 
     assert "".join(lines) == text.replace("\n", "")
     assert all(cell_len(line) <= 10 for line in lines)
@@ -162,7 +162,7 @@ def test_the_picture_tells_all_that_happened_in_nested_runs_too() -> None:
     ]
 
     screen, out = screen_of(80)
-    screen.say(run_picture(story_of(records), "run_1", screen))
+    screen.show(run_picture(story_of(records), "run_1", screen))
     lines = out.lines
 
     assert lines == [
@@ -197,7 +197,7 @@ def test_the_picture_of_a_run_that_waits_says_so() -> None:
     ]
 
     screen, out = screen_of(80)
-    screen.say(run_picture(story_of(records), "run_1", screen))
+    screen.show(run_picture(story_of(records), "run_1", screen))
     lines = out.lines
 
     assert lines[0] == "run_1  Boss  waits - 1 turn, 1 call, 1 s"
@@ -215,7 +215,7 @@ def test_the_picture_of_a_cancelled_run_tells_who_wanted_that() -> None:
     ]
 
     screen, out = screen_of(80)
-    screen.say(run_picture(story_of(records), "run_1", screen))
+    screen.show(run_picture(story_of(records), "run_1", screen))
     lines = out.lines
 
     assert lines == [
@@ -255,7 +255,7 @@ def test_a_card_of_a_patch_shows_the_diff_in_colours() -> None:
     arguments = {"operations": [{"type": "update_file", "path": "a.py", "diff": diff}]}
     screen, out = screen_of(60, "utf-8", is_terminal=True)
 
-    screen.say(card(request_of(arguments, tool="apply_patch"), screen))
+    screen.show(card(request_of(arguments, tool="apply_patch"), screen))
 
     text = "\n".join(out.lines)
     assert "change a.py" in text
@@ -270,7 +270,7 @@ def test_a_request_of_a_call_that_asks_shows_its_questions_and_what_they_take() 
     }
     screen, out = screen_of(80)
 
-    screen.say(request_card(request_of({"cents": 700}, kind="elicitation", questions={"q1": asked}), screen))
+    screen.show(request_card(request_of({"cents": 700}, kind="elicitation", questions={"q1": asked}), screen))
 
     text = "\n".join(out.lines)
     assert "It asks: Which account?" in text
@@ -285,7 +285,7 @@ ROWS = [["run_1:1.0#1", styled("refund", "bold"), "x" * 50], ["run_2:1.0#1", "",
 def table_of(width: int, rows: list[list[object]], *, is_terminal: bool = True) -> list[str]:
     screen, out = screen_of(width, "utf-8", is_terminal=is_terminal)
     screen._color_system = None
-    say_table(screen, HEAD, rows)
+    print_table(screen, HEAD, rows)
     return [line.rstrip() for line in out.lines]
 
 
@@ -323,6 +323,6 @@ def test_what_a_standing_decision_decided_is_not_told_as_if_somebody_had_looked_
     made = {"decision": "approve", "by": "ana", "at": "2026-01-01T00:00:00Z", "reason": None, "grant": grant}
     screen, out = screen_of(80)
 
-    screen.say(*decision_panel({"arguments": {}, "decision": made}, screen))
+    screen.show(*decision_panel({"arguments": {}, "decision": made}, screen))
 
     assert words in out.lines[0]

@@ -95,7 +95,7 @@ async def test_what_waits_and_what_has_ended_is_counted_too(postgres: PostgresSe
 
 def test_the_picture_shows_everything_on_lines_that_fit() -> None:
     screen, out = screen_of(100, "utf-8")
-    screen.say(picture(screen, NUMBERS, [0.0, 5.0, 10.0]))
+    screen.show(picture(screen, NUMBERS, [0.0, 5.0, 10.0]))
     text = "\n".join(out.lines)
 
     assert max(map(len, out.lines)) <= 100
@@ -109,7 +109,7 @@ def test_a_terminal_without_signs_gets_plain_ones_and_nothing_that_moves_the_cur
     hostile = OldestRequest(id="x", agent="a\033[2J", tool="t\n", seconds=1.0)
     bad = FleetNumbers(store=msgspec.structs.replace(STORE, oldest_request=hostile), workers=[], rings=0)
     screen, out = screen_of(80, "ascii")
-    screen.say(picture(screen, bad, [1.0]))
+    screen.show(picture(screen, bad, [1.0]))
     text = "\n".join(out.lines)
 
     assert text.isascii()

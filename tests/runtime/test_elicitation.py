@@ -277,7 +277,7 @@ async def test_a_card_shows_the_question_its_values_and_where_to_go() -> None:
 
     screen, out = screen_of(100, "utf-8")
     request = {"id": item.id, "agent": "Agent", "tool": item.name, "arguments": item.arguments, "kind": item.kind}
-    screen.say(card({**request, "questions": item.questions}, screen))
+    screen.show(card({**request, "questions": item.questions}, screen))
     shown = "\n".join(out.lines)
 
     assert "It asks: How much?" in shown

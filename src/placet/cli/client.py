@@ -19,7 +19,7 @@ from placet.cli.exit_codes import CommandFailed, UsageError
 from placet.cli.loading import agents_of, refuse_if_missing
 from placet.cli.options import IN_A_TERMINAL, Paging, Place
 from placet.cli.output import Screen, complain, echo_json, shown, this_user
-from placet.cli.tables import Row, say_table
+from placet.cli.tables import Row, print_table
 from placet.facts.addresses import without_credentials
 from placet.facts.codec import JsonObject
 
@@ -292,9 +292,9 @@ def show_rows(
         return
     screen = Screen()
     if rows:
-        say_table(screen, head, [row(each, screen) for each in rows])
+        print_table(screen, head, [row(each, screen) for each in rows])
     else:
-        screen.print_line(nothing)
+        screen.show(nothing)
 
 
 def show_pages(

@@ -111,9 +111,9 @@ def root() -> None:
 
 def complain(text: str) -> None:
     """Say on standard error why the command ends. What draws is imported when there is something to draw."""
-    from placet.cli.output import complain as print_line
+    from placet.cli.output import complain as write
 
-    print_line(text)
+    write(text)
 
 
 def _meant(name: str) -> str:

@@ -76,7 +76,7 @@ class Screen(Console):
     def signs(self) -> Signs:
         return PRETTY if self.encoding.startswith("utf") else PLAIN
 
-    def print_line(self, *parts: RenderableType, soft: bool = False) -> None:
+    def show(self, *parts: RenderableType, soft: bool = False) -> None:
         """Print each on lines of its own; `soft`: lines are as long as they are, and the terminal breaks them."""
         with self.capture() as captured:
             for part in parts:
@@ -105,7 +105,7 @@ def complain(text: str) -> None:
     words = shown(without_credentials(text), keep_lines=True)  # a word of the command line may be a URL
     line = Text.assemble(("placet:", "bold red"), f" {words}")
     screen = Screen(is_error=True, width=shutil.get_terminal_size((80, 24)).columns)
-    screen.print_line(line, soft=screen.is_piped)
+    screen.show(line, soft=screen.is_piped)
 
 
 # -- text that does not deceive ---------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ LEAST = 20
 Row = Sequence[Text | str]
 
 
-def say_table(screen: Screen, head: Sequence[str], rows: Sequence[Row]) -> None:
+def print_table(screen: Screen, head: Sequence[str], rows: Sequence[Row]) -> None:
     """Print rows under a head. A column in which nothing stands is left out.
 
     Nothing is cut but the last column: ids must stay whole, to be copied. Where the others do not fit, each value has
@@ -28,19 +28,19 @@ def say_table(screen: Screen, head: Sequence[str], rows: Sequence[Row]) -> None:
     used = [place for place in range(len(head)) if place == len(head) - 1 or any(row[place].plain for row in cells)]
     head, cells = [head[place] for place in used], [[row[place] for place in used] for row in cells]
     if screen.is_piped:
-        Screen(file=screen.file, width=UNBOUNDED).print_line(_table(head, cells))
+        Screen(file=screen.file, width=UNBOUNDED).show(_table(head, cells))
         return
     widths = [max(cell_len(name), *(row[place].cell_len for row in cells)) for place, name in enumerate(head)]
     room = screen.width - sum(widths[:-1]) - GAP * (len(head) - 1)
     if room >= min(widths[-1], LEAST):
         for row in cells:
             row[-1] = Text(screen.shorten(row[-1].plain, room), row[-1].style)
-        screen.print_line(_table(head, cells))
+        screen.show(_table(head, cells))
         return
     left = max(map(cell_len, head)) + GAP
     for number, row in enumerate(cells):
         lines = [Text.assemble((name.ljust(left), "dim"), cell) for name, cell in zip(head, row, strict=True) if cell]
-        screen.print_line(*([""] if number else []), *lines, soft=True)
+        screen.show(*([""] if number else []), *lines, soft=True)
 
 
 def _text(cell: Text | str) -> Text:

@@ -244,7 +244,7 @@ def _is_meant(found: Found, question: str) -> bool:
     if found.is_certain:
         return True
     screen = Screen()
-    screen.print_line(request_card(found.request, screen))
+    screen.show(request_card(found.request, screen))
     return click.confirm(question, prompt_suffix=" ")
 
 
@@ -290,7 +290,7 @@ def _decide_one(
     if deciding.as_json:
         echo_json(decided)
     else:
-        _say_decided(decided, decision)
+        _print_decided(decided, decision)
     return str(decided["run_id"])
 
 
@@ -346,7 +346,7 @@ def _listed(ids: list[str]) -> str:
     return ", ".join(ids[:MAX_LISTED]) + (f" and {more} others" if more > 0 else "")
 
 
-def _say_decided(found: JsonObject, decision: JsonObject) -> None:
+def _print_decided(found: JsonObject, decision: JsonObject) -> None:
     """What was decided, whole: the tool, the arguments that run, whose call it is, and who decided."""
     screen = Screen()
     if screen.is_piped:
@@ -357,7 +357,7 @@ def _say_decided(found: JsonObject, decision: JsonObject) -> None:
     ]
     rows += [("by", shown(str(found.get("decided_by") or "somebody")))]
     head = f"{verdict_label(decision['decision'])}: {shown(str(found['tool']))}  {found['id']}"
-    screen.print_line(Whole(head), Padding(two_columns(rows, screen.width - 2, "dim"), (0, 0, 0, 2)))
+    screen.show(Whole(head), Padding(two_columns(rows, screen.width - 2, "dim"), (0, 0, 0, 2)))
 
 
 def _argument_rows(found: JsonObject, decision: JsonObject) -> list[tuple[str, str]]:

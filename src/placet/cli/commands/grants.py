@@ -75,7 +75,7 @@ def add(
     with client_of(place, begins=True) as client:
         made = client.ask("POST", "/v1/grants", None, grant)
     warn(made)
-    _say("made", made, str(made["id"]), as_json=as_json)
+    _print_result("made", made, str(made["id"]), as_json=as_json)
 
 
 @grants.command("revoke")
@@ -87,7 +87,7 @@ def revoke(place: Place, grant_id: str, *, as_json: bool) -> None:
     with client_of(place) as client:
         whole = listed_id(client, "/v1/grants", grant_id, "standing decision", ": «placet grants» lists them")
         client.ask("DELETE", f"/v1/grants/{part(whole)}")
-    _say("revoked", {"id": whole}, whole, as_json=as_json)
+    _print_result("revoked", {"id": whole}, whole, as_json=as_json)
 
 
 @grants.command("holds")
@@ -116,7 +116,7 @@ def hold(place: Place, kind: str, name: str, reason: str | None, *, as_json: boo
         if reason is not None:
             body["reason"] = reason
         warn(client.ask("POST", "/v1/holds", None, body))
-    _say("held", {"kind": kind, "name": whole}, f"{kind} {whole}", as_json=as_json)
+    _print_result("held", {"kind": kind, "name": whole}, f"{kind} {whole}", as_json=as_json)
 
 
 @grants.command("lift")
@@ -130,7 +130,7 @@ def lift(place: Place, kind: str, name: str, *, as_json: bool) -> None:
     with client_of(place) as client:
         whole = run_named(client, name) if kind == "run" else name
         client.ask("DELETE", "/v1/holds", {"kind": kind, "name": whole})
-    _say("lifted", {"kind": kind, "name": whole}, f"{kind} {whole}", as_json=as_json)
+    _print_result("lifted", {"kind": kind, "name": whole}, f"{kind} {whole}", as_json=as_json)
 
 
 def _refuse_other_kinds(kind: str) -> None:
@@ -175,7 +175,7 @@ def _hold_row(found: JsonObject, _screen: Screen) -> Row:
     return [str(each) for each in values]
 
 
-def _say(done: str, found: JsonObject, about: str, *, as_json: bool) -> None:
+def _print_result(done: str, found: JsonObject, about: str, *, as_json: bool) -> None:
     if as_json:
         echo_json(found)
     else:

@@ -71,7 +71,7 @@ def add_user(place: Place, name: str, role: str | None, decides: tuple[str, ...]
     body = {"name": name, "role": role or "reviewer"} | _given(decides=scopes_of(decides) or None)
     with client_of(place, begins=True) as client:
         found = client.ask("POST", "/v1/users", None, body)
-    _say_link(place, found, as_json=as_json)
+    _print_link(place, found, as_json=as_json)
 
 
 @users.command("change")
@@ -106,7 +106,7 @@ def invite(place: Place, name: str, *, as_json: bool) -> None:
     """Print a new link; an older one of theirs is void."""
     with client_of(place) as client:
         found = client.ask("POST", f"/v1/users/{part(name)}/invitation", None, {})
-    _say_link(place, found, as_json=as_json)
+    _print_link(place, found, as_json=as_json)
 
 
 @users.command("links")
@@ -129,7 +129,7 @@ def unlink(place: Place, link_id: str, *, as_json: bool) -> None:
         ids = [str(each["id"]) for each in client.ask("GET", "/v1/invitations")["data"]]
         whole = the_one(ids, link_id, "link", ": «placet users links» lists them")
         client.ask("DELETE", f"/v1/invitations/{part(whole)}")
-    _say({"id": whole}, f"Link {whole} is revoked.", as_json=as_json)
+    _print_result({"id": whole}, f"Link {whole} is revoked.", as_json=as_json)
 
 
 @users.command("remove")
@@ -140,21 +140,21 @@ def remove(place: Place, name: str, *, as_json: bool) -> None:
     """Remove somebody, with all sessions, tokens and links."""
     with client_of(place) as client:
         client.ask("DELETE", f"/v1/users/{part(name)}")
-    _say({"name": name}, f"{name} is removed.", as_json=as_json)
+    _print_result({"name": name}, f"{name} is removed.", as_json=as_json)
 
 
 def _spoken(role: object) -> str:
     return f"an {role}" if role == "admin" else f"a {role}"
 
 
-def _say(found: JsonObject, words: str, *, as_json: bool) -> None:
+def _print_result(found: JsonObject, words: str, *, as_json: bool) -> None:
     if as_json:
         echo_json(found)
     else:
         print(shown(words))
 
 
-def _say_link(place: Place, found: JsonObject, *, as_json: bool) -> None:
+def _print_link(place: Place, found: JsonObject, *, as_json: bool) -> None:
     warn(found)
     if not place.desk:  # a store does not know under which address a desk is reached
         _, path, key = str(found["link"]).partition("/invitation")
@@ -244,7 +244,7 @@ def revoke_token(place: Place, token_id: str, *, as_json: bool) -> None:
     with client_of(place) as client:
         whole = listed_id(client, "/v1/tokens", token_id, "token", ": «placet tokens» lists them")
         client.ask("DELETE", f"/v1/tokens/{part(whole)}")
-    _say({"id": whole}, f"Token {whole} is revoked.", as_json=as_json)
+    _print_result({"id": whole}, f"Token {whole} is revoked.", as_json=as_json)
 
 
 def _token_row(found: JsonObject, _screen: Screen) -> Row:
@@ -274,7 +274,7 @@ four_eyes.default = "show"
 def show_four_eyes(place: Place, *, as_json: bool) -> None:
     """Say where four eyes are demanded. It is what «placet four-eyes» does."""
     with client_of(place) as client:
-        _say_where(client.ask("GET", "/v1/four-eyes"), as_json=as_json)
+        _print_where(client.ask("GET", "/v1/four-eyes"), as_json=as_json)
 
 
 @four_eyes.command("set")
@@ -286,7 +286,7 @@ def set_four_eyes(place: Place, patterns: tuple[str, ...], reason: str | None, *
     """Demand them there and nowhere else."""
     with client_of(place, begins=True) as client:
         body = {"patterns": scopes_of(patterns)} | _given(reason=reason)
-        _say_where(client.ask("PUT", "/v1/four-eyes", None, body), as_json=as_json)
+        _print_where(client.ask("PUT", "/v1/four-eyes", None, body), as_json=as_json)
 
 
 @four_eyes.command("off")
@@ -296,9 +296,11 @@ def set_four_eyes(place: Place, patterns: tuple[str, ...], reason: str | None, *
 def no_four_eyes(place: Place, reason: str | None, *, as_json: bool) -> None:
     """Demand them nowhere."""
     with client_of(place) as client:
-        _say_where(client.ask("PUT", "/v1/four-eyes", None, {"patterns": []} | _given(reason=reason)), as_json=as_json)
+        _print_where(
+            client.ask("PUT", "/v1/four-eyes", None, {"patterns": []} | _given(reason=reason)), as_json=as_json
+        )
 
 
-def _say_where(found: JsonObject, *, as_json: bool) -> None:
+def _print_where(found: JsonObject, *, as_json: bool) -> None:
     where = scope_text(found["patterns"]) if found["patterns"] else "nowhere"
-    _say(found, f"Four eyes are demanded: {where}.", as_json=as_json)
+    _print_result(found, f"Four eyes are demanded: {where}.", as_json=as_json)

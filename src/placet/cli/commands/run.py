@@ -48,7 +48,7 @@ def run(agents: str, text: str | None, agent: str | None, go_on: str | None, sto
     if as_json:
         echo_json(msgspec.to_builtins({"run": rested, "pending": waiting, "cancelled": cancel}))
     else:
-        _say(rested, waiting, cancel)
+        _print_result(rested, waiting, cancel)
     if rested.status != "stopped":
         return OK
     complain(f"an error stopped the run: {sentence(rested.stopped)} {way_on(rested.stopped or '', rested.id)}")
@@ -74,12 +74,12 @@ async def _drive(
         return rested, await desk.pending(run_id=run_id), await cancel_of(desk.store, rested)
 
 
-def _say(rested: DeskRun, waiting: list[DeskRequest], cancel: CancelAsked | None) -> None:
+def _print_result(rested: DeskRun, waiting: list[DeskRequest], cancel: CancelAsked | None) -> None:
     screen = Screen()
-    screen.print_line(Text.assemble((rested.id, "bold"), f"  {rested.status}"))
+    screen.show(Text.assemble((rested.id, "bold"), f"  {rested.status}"))
     if cancel is not None:
-        screen.print_line(Text(shown(cancelled_by(cancel.by, cancel.reason))))
+        screen.show(Text(shown(cancelled_by(cancel.by, cancel.reason))))
     elif rested.status == "ended":
-        screen.print_line(Text(shown(str(rested.final_output), keep_lines=True)), soft=screen.is_piped)
+        screen.show(Text(shown(str(rested.final_output), keep_lines=True)), soft=screen.is_piped)
     for request in waiting:
-        screen.print_line(Text(f"{screen.signs.waits} {shown(request.tool)}  placet show '{request.id}'"), soft=True)
+        screen.show(Text(f"{screen.signs.waits} {shown(request.tool)}  placet show '{request.id}'"), soft=True)

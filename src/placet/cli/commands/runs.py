@@ -68,9 +68,9 @@ def start(place: Place, agent: str, text: str, *, waits: bool, as_json: bool) ->
         body: JsonObject = {"agent": agent, "input": read_all("the input") if text == "-" else text}
         found = client.ask("POST", "/v1/runs", None, body)
         if waits:
-            _say_what_is_waited_for(place, str(found["id"]))
+            _print_what_is_waited_for(place, str(found["id"]))
             found = _rested(client, str(found["id"]))
-    _say(found, as_json=as_json)
+    _print_result(found, as_json=as_json)
 
 
 @runs.command("cancel")
@@ -89,7 +89,7 @@ def cancel(place: Place, run_id: str, reason: str | None, *, as_json: bool) -> N
         body: JsonObject = {} if reason is None else {"reason": reason}
         found = client.ask("POST", f"/v1/runs/{part(whole)}/cancel", None, body)
     if as_json or found["status"] == "ended":
-        _say(found, as_json=as_json)
+        _print_result(found, as_json=as_json)
         return
     print(f"{found['id']}  {found['status']}")
     print("The cancellation is recorded. Somebody drives the run: it ends when the calls that run have ended.")
@@ -108,7 +108,7 @@ def resume(place: Place, run_id: str, *, own_history: bool, as_json: bool) -> No
     with client_of(place) as client:
         body: JsonObject = {"own_history": True} if own_history else {}
         found = client.ask("POST", f"/v1/runs/{part(run_named(client, run_id))}/resume", None, body)
-    _say(found, as_json=as_json)
+    _print_result(found, as_json=as_json)
 
 
 # -- what is printed --------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def _note(found: JsonObject) -> tuple[str, str | None]:
     return (f"started by {found['started_by']}" if found.get("started_by") else ""), None
 
 
-def _say_what_is_waited_for(place: Place, run_id: str) -> None:
+def _print_what_is_waited_for(place: Place, run_id: str) -> None:
     """On standard error, before the wait: a person who ends it knows which run goes on without them."""
     drivers = "the desk drives it" if place.desk else f"a process that drives the store does: {drivers_of(run_id)}"
     complain(f"{run_id} is started, and is waited for; {drivers}. Ctrl-C ends the waiting, not the run.")
@@ -157,7 +157,7 @@ def _rested(client: Client, run_id: str) -> JsonObject:
     raise CommandFailed(f"run {run_id} did not come to rest within half an hour: is anybody driving it?")
 
 
-def _say(found: JsonObject, *, as_json: bool) -> None:
+def _print_result(found: JsonObject, *, as_json: bool) -> None:
     if as_json:
         echo_json(found)
         return

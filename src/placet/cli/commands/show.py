@@ -45,7 +45,7 @@ def show(place: Place, name: str, *, with_log: bool, as_json: bool) -> None:
         elif as_json:
             echo_json(request)
         else:
-            screen.print_line(request_card(request, screen))
+            screen.show(request_card(request, screen))
 
 
 def _found(client: Client, name: str) -> tuple[JsonObject | None, str]:
@@ -78,11 +78,11 @@ def _show_run(client: Client, run_id: str, screen: Screen, *, with_log: bool, as
     if as_json:
         echo_json({**found, "log": lines} if with_log else found)
     elif with_log:
-        screen.print_line(*(Text(text) for line in lines for text in _log_lines(line)), soft=True)
+        screen.show(*(Text(text) for line in lines for text in _log_lines(line)), soft=True)
     else:
         story = story_of(map(_record, lines))
         picture = run_picture(story, run_id, screen, seconds_of(found.get("erased_at")))
-        screen.print_line(picture, *(Text(line, "yellow") for line in _hindrances(found)))
+        screen.show(picture, *(Text(line, "yellow") for line in _hindrances(found)))
 
 
 def _hindrances(found: JsonObject) -> Iterator[str]:

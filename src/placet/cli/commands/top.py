@@ -90,7 +90,7 @@ async def _look(look: Look, every: float, *, once: bool, as_json: bool) -> None:
             print(msgspec.json.encode(numbers).decode(), flush=True)
         else:
             screen = Screen()
-            screen.print_line(picture(screen, numbers, []))
+            screen.show(picture(screen, numbers, []))
         if once or not as_json:
             return
         await asyncio.sleep(every)

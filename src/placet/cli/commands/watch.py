@@ -44,7 +44,7 @@ def watch(place: Place, run_id: str | None, after: int | None, count: int | None
         run = None if run_id is None else run_named(client, run_id)  # and so would a run that does not exist
         with closing(client.listen("/v1/events", {"run_id": run, "after": after})) as events:
             for number, event in enumerate(events, 1):
-                screen.print_line(Text(json.dumps(event)) if as_json else line_of(event), soft=True)
+                screen.show(Text(json.dumps(event)) if as_json else line_of(event), soft=True)
                 if number == count:
                     break
 

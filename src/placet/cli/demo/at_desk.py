@@ -97,7 +97,7 @@ async def _show(desk: Desk) -> None:
             if live is not None:
                 live.update(table, refresh=True)
             else:
-                screen.print_line(*new)
+                screen.show(*new)
             await desk.store.wait_for_news(latest, NEWS_SECONDS)
 
 

@@ -57,7 +57,7 @@ def decide_here(folder: Path, store: str, by: str, answer: Answer | None, *, as_
                 demo.decide_at_the_prompt()
             demo.finish(folder, store, as_json=as_json)
         except KeyboardInterrupt:
-            Screen().print_line("", Text("The run waits. Run the command again to go on.", "bold"))
+            Screen().show("", Text("The run waits. Run the command again to go on.", "bold"))
             return INTERRUPTED
         finally:
             runner.run(desk.__aexit__(None, None, None))
@@ -82,7 +82,7 @@ class _Demo:
         if quietly:
             return
         if found is not None:
-            self._screen.print_line(Text(f"Going on with {self.run.id}, where it was left.", "bold"), "")
+            self._screen.show(Text(f"Going on with {self.run.id}, where it was left.", "bold"), "")
         story = self._story()
         self._quote("Task", story.input)
         self._print_news(story)
@@ -96,12 +96,12 @@ class _Demo:
     def decide_at_the_prompt(self) -> None:
         if self._waiting():
             leave = f"Leave whenever you like, even by kill -9 {os.getpid()}: run again, it goes on here."
-            self._screen.print_line(Text(leave, "dim"))
+            self._screen.show(Text(leave, "dim"))
         while waiting := self._waiting():
             self._show_waiting(waiting[:1], len(waiting))
             if not self._ask_about(waiting[0]):
                 return
-            self._screen.print_line("")
+            self._screen.show("")
             self._go_on(quietly=False)
 
     def finish(self, folder: Path, store: str, *, as_json: bool) -> None:
@@ -111,10 +111,10 @@ class _Demo:
         elif self.run.status == "ended":
             self._show_end(folder)
         elif is_interactive():
-            self._screen.print_line("", Text("The run waits. Run the command again to go on.", "bold"))
+            self._screen.show("", Text("The run waits. Run the command again to go on.", "bold"))
         else:
             self._show_waiting(waiting, len(waiting))
-            self._screen.print_line(
+            self._screen.show(
                 "Add --yes, or --no MESSAGE; or decide with the other commands, and run this one again:",
                 *(Text(f"  placet approve '{request.id}' --store {store}") for request in waiting),
                 soft=True,
@@ -164,7 +164,7 @@ class _Demo:
             try:
                 self._do(self._decided(request, answer))
             except PlacetError as error:  # an edit that does not fit the tool, or another process that was faster
-                self._screen.print_line(Text(shown(str(error), keep_lines=True), "red"))
+                self._screen.show(Text(shown(str(error), keep_lines=True), "red"))
                 if request.id not in {each.id for each in self._waiting()}:
                     return True
             else:
@@ -175,11 +175,11 @@ class _Demo:
     def _show_waiting(self, waiting: list[DeskRequest], total: int) -> None:
         what = "1 call waits" if total == 1 else f"{total} calls wait"
         cards = [card(msgspec.to_builtins(request), self._screen) for request in waiting]
-        self._screen.print_line(Text(f"{what} for a decision.", "bold"), *cards)
+        self._screen.show(Text(f"{what} for a decision.", "bold"), *cards)
 
     def _show_end(self, folder: Path) -> None:
         self._quote(self.run.agent, str(self.run.final_output))
-        self._screen.print_line(
+        self._screen.show(
             Text("What happened", "bold"), run_picture(self._story(), self.run.id, self._screen), "",
             Text(f"{counted(len(effects_of(folder)), 'effect')} so far, in {folder / 'effects.txt'}", "dim"),
         )  # fmt: skip
@@ -189,10 +189,10 @@ class _Demo:
         for call in story.calls():
             if call.outcome is not None and call.id not in self._told:
                 self._told.add(call.id)
-                self._screen.print_line(Group(*call_lines(call, self._screen, self._screen.width)), "")
+                self._screen.show(Group(*call_lines(call, self._screen, self._screen.width)), "")
 
     def _quote(self, who: str, text: str) -> None:
-        self._screen.print_line(Text(shown(who), "bold cyan"), Whole(shown(text, keep_lines=True), sign="  "), "")
+        self._screen.show(Text(shown(who), "bold cyan"), Whole(shown(text, keep_lines=True), sign="  "), "")
 
 
 # -- asking -----------------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def _with_its_words(choice: str, request: DeskRequest, screen: Screen) -> Answer
             case _:
                 return _edit(request, screen)
     except EOFError:
-        screen.print_line("")
+        screen.show("")
         return None
 
 
@@ -247,13 +247,13 @@ def _edit(request: DeskRequest, screen: Screen) -> Answer | None:
     """Ask argument by argument."""
     asked = request.arguments if isinstance(request.arguments, dict) else {}
     changed: JsonObject = {}
-    screen.print_line(Text("Enter keeps what stands in brackets; Ctrl-D leaves the call as it is.", "dim"))
+    screen.show(Text("Enter keeps what stands in brackets; Ctrl-D leaves the call as it is.", "dim"))
     for name, value in asked.items():
         typed = _line(screen, f"  {shown(name)} [{value_text(value)}] {screen.signs.prompt}")
         if typed:
             changed[name] = typed_value(typed, value)
     if all(asked[name] == value for name, value in changed.items()):
-        screen.print_line("Nothing was changed.")
+        screen.show("Nothing was changed.")
         return None
     return Answer("edit", arguments={**asked, **changed})
 
