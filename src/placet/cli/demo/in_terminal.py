@@ -70,7 +70,7 @@ class _Demo:
         self._desk = desk
         self._by = by
         self._screen = screen
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
         """The calls whose end was told."""
         self.run: DeskRun
 
@@ -187,8 +187,8 @@ class _Demo:
     def _print_news(self, story: RunStory) -> None:
         """Tell of every call that has ended since the last time."""
         for call in story.calls():
-            if call.outcome is not None and call.id not in self._told:
-                self._told.add(call.id)
+            if call.outcome is not None and call.id not in self._printed:
+                self._printed.add(call.id)
                 self._screen.show(Group(*call_lines(call, self._screen, self._screen.width)), "")
 
     def _quote(self, who: str, text: str) -> None:
