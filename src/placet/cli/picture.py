@@ -23,6 +23,7 @@ from placet.core.story import (
     Moved,
     Note,
     NoteKind,
+    ReportedLate,
     Revoked,
     RunStory,
     TurnStory,
@@ -171,6 +172,7 @@ OUTCOME_STYLE: dict[e.Outcome, str] = {
     "expired": "yellow",
     "superseded": "yellow",
     "cancelled": "yellow",
+    "released": "yellow",
 }
 _VERDICT_STYLE: dict[e.Verdict, str] = {"approve": "green", "reject": "red", "edit": "cyan", "respond": "cyan"}
 
@@ -199,6 +201,8 @@ def _mark(step: AnyStep) -> Mark:
             return Mark(step.at, f"revoked by {_who(step.by)}", "yellow", step.reason)
         case Ended():
             return Mark(step.at, step.outcome, OUTCOME_STYLE[step.outcome])
+        case ReportedLate():
+            return Mark(step.at, "reported late", "yellow", step.outcome)
         case never:
             assert_never(never)
 
@@ -241,6 +245,7 @@ _NOTE_LOOK: dict[NoteKind, tuple[str, str]] = {
     "own_history": ("own history", "yellow"),
     "stopped": ("stopped", "red"),
     "tripped": ("tripwire", "red"),
+    "closed": ("closed", "dim"),
 }
 
 

@@ -15,7 +15,7 @@ from placet.cli.tables import Row, ago, styled
 from placet.facts.codec import JsonObject
 from placet.facts.events import Pattern
 
-ROLES = ("viewer", "reviewer", "admin")
+ROLES = ("guest", "viewer", "reviewer", "admin")
 
 
 def scopes_of(texts: Sequence[str]) -> list[JsonObject]:
