@@ -97,6 +97,7 @@ from placet.facts.items import (
     ToolCallOutputItem,
 )
 from placet.facts.model_settings import ModelRetryBackoffSettings, ModelRetrySettings, ModelSettings
+from placet.facts.requirements import Needs
 from placet.ports import Model, ModelRequest, RawEvent, Reconciled, Session, Store, Toolset, ToolSpec
 from placet.runtime.defaults import default_store, set_default_settings, set_default_store, set_model_names
 from placet.runtime.error_handlers import RunErrorData, RunErrorHandlerInput, RunErrorHandlerResult, RunErrorHandlers
@@ -217,6 +218,7 @@ __all__ = [
     "ModelRetrySettings",
     "ModelSettings",
     "ModelTimeoutError",
+    "Needs",
     "NeedsInput",
     "NotPending",
     "OpenAIChatCompletionsModel",

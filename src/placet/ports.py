@@ -6,7 +6,7 @@ Every adapter implements one of these and knows no other.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -16,6 +16,7 @@ from placet.core.holds import Hold as Hold  # noqa: PLC0414  # it is part of the
 from placet.core.index import RequestRecord, RequestStatus, RunRecord, RunStatus
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
+from placet.core.votes import Person
 from placet.facts.codec import JsonObject
 from placet.facts.events import AnyFact, GrantMade, HoldKind, Pattern
 from placet.facts.items import ModelResponse, Named
@@ -238,6 +239,10 @@ class Store(Protocol):
 
     async def four_eyes(self) -> Sequence[Pattern]:
         """Where the person who started a run may not say yes to its calls, at this moment."""
+        ...
+
+    async def people(self, names: Iterable[str]) -> Mapping[str, Person]:
+        """Those of these names whom the store knows, with their groups, at this moment."""
         ...
 
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:

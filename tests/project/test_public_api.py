@@ -92,6 +92,7 @@ PINNED = [
     "ModelRetrySettings",
     "ModelSettings",
     "ModelTimeoutError",
+    "Needs",
     "NeedsInput",
     "NotPending",
     "OpenAIChatCompletionsModel",

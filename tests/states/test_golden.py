@@ -42,8 +42,9 @@ def without_what_is_new(text: str) -> Any:
     """The document without empty fields at the end of staged words and in entries, which newer versions add."""
     document = json.loads(text)
     for entry in document.get("entries", []):
-        if entry.get("decide_by") is None:
-            entry.pop("decide_by", None)
+        for name in ("decide_by", "ballot"):
+            if entry.get(name) is None:
+                entry.pop(name, None)
     for word in document.get("staged", []):
         while word[-1] is None:
             word.pop()

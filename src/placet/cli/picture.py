@@ -24,13 +24,17 @@ from placet.core.story import (
     Note,
     NoteKind,
     ReportedLate,
+    Required,
     Revoked,
     RunStory,
     TurnStory,
     Validated,
+    Voted,
+    VoteWithdrawn,
 )
 from placet.facts import events as e
 from placet.facts.codec import Json, JsonObject, encode, parse_arguments
+from placet.facts.requirements import needs_text
 from placet.facts.verdict_words import WORDS
 
 BRANCH = 4
@@ -195,6 +199,8 @@ def _mark(step: AnyStep) -> Mark:
             return _mark_of_asking(step)
         case Escalated():
             return Mark(step.at, "escalated", "yellow")
+        case Required() | Voted() | VoteWithdrawn():
+            return _mark_of_vote(step)
         case Decided():
             return _mark_of_decision(step)
         case Revoked():
@@ -203,6 +209,26 @@ def _mark(step: AnyStep) -> Mark:
             return Mark(step.at, step.outcome, OUTCOME_STYLE[step.outcome])
         case ReportedLate():
             return Mark(step.at, "reported late", "yellow", step.outcome)
+        case never:
+            assert_never(never)
+
+
+_VOTE_WORD: dict[e.Verdict, str] = {
+    "approve": "yes",
+    "reject": "no",
+    "edit": "an edit",
+    "respond": "an answer",
+}
+
+
+def _mark_of_vote(step: Required | Voted | VoteWithdrawn) -> Mark:
+    match step:
+        case Required():
+            return Mark(step.at, "needs", "yellow", needs_text(step.requirement))
+        case Voted(vote=vote):
+            return Mark(step.at, f"{_who(vote.by)} voted for {_VOTE_WORD[vote.verdict]}", "cyan", vote.reason)
+        case VoteWithdrawn():
+            return Mark(step.at, f"vote taken back by {_who(step.by)}", "yellow", step.reason)
         case never:
             assert_never(never)
 

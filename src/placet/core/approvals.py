@@ -10,13 +10,17 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
+from placet.core.ballot import Ballot, voter_of
 from placet.facts.codec import JsonObject, canonical, parse_arguments
-from placet.facts.events import DecisionMade, GrantMade, GrantRevoked
+from placet.facts.events import DecisionMade, GrantMade, GrantRevoked, VoteCast
 from placet.facts.ids import path_of
+
+Said: TypeAlias = DecisionMade | GrantMade | VoteCast
+"""What people say on a state, before it is in the log."""
 
 ANY_AGENT = "*"
 """The agent of a grant that was made by hand, on a wrapper that belongs to no run."""
@@ -44,6 +48,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The model's own arguments, of a call in a run; `arguments` are an edit's where an edited call fell into doubt."""
     values: str | msgspec.UnsetType = msgspec.UNSET
     """What validation made of the model's own arguments, where it changed something."""
+    ballot: Ballot | None = None
+    """What is needed before it is decided, and the votes. None: one word of anybody who may decide it."""
+
+    @property
+    def open_ballot(self) -> Ballot | None:
+        """The ballot on this very question."""
+        return self.ballot if self.ballot is not None and self.ballot.request == self.request else None
 
     @property
     def ruling(self) -> DecisionMade | None:
@@ -136,6 +147,11 @@ def time_after(grants: Iterable[GrantMade], agent: str, tool: str, now: float) -
     return now if now > latest else round(latest + 0.001, 3)
 
 
+def is_of_one_voter(one: VoteCast, other: VoteCast) -> bool:
+    """Whether two votes are about the same call, and of one person as far as the names tell."""
+    return (one.call, voter_of(one)) == (other.call, voter_of(other))
+
+
 class Ledger:
     """The decisions of one run (or of one wrapper made by hand). `copy` gives an independent one."""
 
@@ -150,6 +166,7 @@ class Ledger:
         "_revoked",
         "_staged",
         "_staged_grants",
+        "_staged_votes",
         "_tool_names",
         "_uses",
     )
@@ -172,6 +189,8 @@ class Ledger:
         is small: a new one takes its place when it changes, so copies can share it."""
         self._staged: dict[str, DecisionMade] = {}
         self._staged_grants: tuple[GrantMade, ...] = ()
+        self._staged_votes: tuple[VoteCast, ...] = ()
+        """One of each person about a call."""
 
     def copy(self, *, staged: bool = True) -> Ledger:
         twin = Ledger()
@@ -187,6 +206,7 @@ class Ledger:
             if staged:
                 twin._staged = self._staged.copy()
                 twin._staged_grants = self._staged_grants
+                twin._staged_votes = self._staged_votes
         return twin
 
     def contents(self) -> LedgerContents:
@@ -235,6 +255,7 @@ class Ledger:
             self._staged_grants = tuple(grant for grant in self._staged_grants if grant.id not in known)
             for call in [each for each in self._staged if each not in self._open]:
                 self._unstage(call)
+            self._staged_votes = tuple(vote for vote in self._staged_votes if self._is_asked(vote))
 
     # -- writing: from the log --------------------------------------------------------------------------------------
 
@@ -265,6 +286,15 @@ class Ledger:
             if decision is not None and decision.grant is not None:
                 self._uses = {**self._uses, decision.grant: self._uses.get(decision.grant, 0) + 1}
 
+    def count(self, call: str, ballot: Ballot, arguments: str | None = None) -> None:
+        """What a call needs, or the votes about it, are these now. A vote that the log holds is staged no more."""
+        with self._lock:
+            entry = self._entries[call]
+            shown = entry.arguments if arguments is None else arguments
+            self._entries[call] = msgspec.structs.replace(entry, ballot=ballot, arguments=shown)
+            said = ballot.votes
+            self._staged_votes = tuple(vote for vote in self._staged_votes if vote.call != call or vote not in said)
+
     def reopen(self, call: str) -> None:
         """The decision about a call was revoked."""
         with self._lock:
@@ -291,10 +321,14 @@ class Ledger:
     # -- writing: by people, before it is in the log ----------------------------------------------------------------
 
     def stage(
-        self, decisions: Sequence[DecisionMade], grants: Sequence[GrantMade] = (), entries: Sequence[Entry] = ()
+        self,
+        decisions: Sequence[DecisionMade],
+        grants: Sequence[GrantMade] = (),
+        entries: Sequence[Entry] = (),
+        votes: Sequence[VoteCast] = (),
     ) -> None:
         """Note decisions that the next drive of the run will append; a later one about the same call replaces an
-        earlier one, and the grant that was made with it.
+        earlier one, and the grant that was made with it. A vote replaces an earlier one of the same person.
 
         `entries` introduces calls that no log knows: those of items made by hand.
         """
@@ -307,6 +341,9 @@ class Ledger:
                 self._staged[decision.call] = decision
             known = {grant.id for grant in self._staged_grants}
             self._staged_grants = (*self._staged_grants, *(grant for grant in grants if grant.id not in known))
+            for vote in votes:
+                others = (each for each in self._staged_votes if not is_of_one_voter(each, vote))
+                self._staged_votes = (*others, vote)
             listeners = self._listeners
         for listener in listeners:
             listener()
@@ -320,20 +357,22 @@ class Ledger:
         with self._lock:
             self._listeners = tuple(each for each in self._listeners if each != listener)
 
-    def stage_again(self, facts: Sequence[DecisionMade | GrantMade]) -> None:
+    def stage_again(self, facts: Sequence[Said]) -> None:
         """Stage what was said and did not get into the log, as far as it still is about what waits."""
         known = {grant.id for grant in self._grants} | self._revoked
-        decisions = [
-            fact
-            for fact in facts
-            if isinstance(fact, DecisionMade)
-            and fact.call in self._open
-            and self._entries[fact.call].request == fact.request
-        ]
-        self.stage(decisions, [fact for fact in facts if isinstance(fact, GrantMade) and fact.id not in known])
+        decisions = [fact for fact in facts if isinstance(fact, DecisionMade) and self._is_asked(fact)]
+        votes = [fact for fact in facts if isinstance(fact, VoteCast) and self._is_asked(fact)]
+        grants = [fact for fact in facts if isinstance(fact, GrantMade) and fact.id not in known]
+        self.stage(decisions, grants, votes=votes)
+
+    def _is_asked(self, fact: DecisionMade | VoteCast) -> bool:
+        """Whether the question that a word is about waits."""
+        return fact.call in self._open and self._entries[fact.call].request == fact.request
 
     def _unstage(self, call: str) -> None:
         """What was said about a call and is not in the log counts no more, nor does the grant that was made with it."""
+        if self._staged_votes:
+            self._staged_votes = tuple(vote for vote in self._staged_votes if vote.call != call)
         decision, entry = self._staged.pop(call, None), self._entries.get(call)
         if decision is not None and entry is not None and self._staged_grants:
             self._staged_grants = tuple(
@@ -346,14 +385,23 @@ class Ledger:
             for call in [each.call for each in self._staged.values() if each.verdict in ("approve", "edit")]:
                 self._unstage(call)
             self._staged_grants = tuple(grant for grant in self._staged_grants if grant.verdict == "reject")
+            self._staged_votes = tuple(vote for vote in self._staged_votes if vote.verdict in ("reject", "respond"))
 
-    def staged(self) -> tuple[DecisionMade | GrantMade, ...]:
+    def staged(self) -> tuple[Said, ...]:
         """Grants first, oldest first: in the log, too, the newest comes last."""
         with self._lock:
-            return (*sorted(self._staged_grants, key=rank), *self._staged.values())
+            return (*sorted(self._staged_grants, key=rank), *self._staged.values(), *self._staged_votes)
+
+    def drop_votes(self, votes: Sequence[VoteCast]) -> None:
+        """Forget staged votes that were looked at: what they say is in the log now, or was there before."""
+        with self._lock:
+            self._staged_votes = tuple(vote for vote in self._staged_votes if vote not in votes)
+
+    def staged_votes(self, call: str) -> tuple[VoteCast, ...]:
+        return tuple(vote for vote in self._staged_votes if vote.call == call)
 
     def has_staged(self) -> bool:
-        return bool(self._staged or self._staged_grants)
+        return bool(self._staged or self._staged_grants or self._staged_votes)
 
     def _add(self, entry: Entry) -> None:
         if entry.call not in self._entries:

@@ -47,6 +47,10 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """The digest of what would run now (after a doubt, or an answer, there are two ways to have approved the same)."""
     means_the_same: bool = True
     """Whether validation, by the code as it is now, leaves alone what was decided about."""
+    not_carried: str | None = None
+    """Why the votes, as they count now, do not carry the decision: where a requirement asks for them."""
+    needs_more: bool = False
+    """What a reviewer made of the arguments needs other approvals than the arguments that they saw."""
     not_theirs: str | None = None
     """Why the person who decided could not decide about this call: where four eyes are demanded."""
     valid_for: float | None = None
@@ -85,7 +89,11 @@ class TakenBack(msgspec.Struct, frozen=True):
     why: str
 
 
-Verdict: TypeAlias = Passed | LeaseLost | SetAside | ClaimRefused | AskedAnew | TakenBack
+class AskedOthers(msgspec.Struct, frozen=True):
+    """What a reviewer made of the call needs the approval of others: those are asked, about the edited call."""
+
+
+Verdict: TypeAlias = Passed | LeaseLost | SetAside | ClaimRefused | AskedAnew | TakenBack | AskedOthers
 
 
 def judge_claim(claim: Claim) -> Verdict:
@@ -128,6 +136,16 @@ def _separation(claim: Claim) -> Verdict | None:
     return TakenBack(f"its approval does not count: {claim.not_theirs}")
 
 
+def _votes(claim: Claim) -> Verdict | None:
+    if claim.not_carried is None or claim.goes_on:
+        return None
+    return TakenBack(f"its approval does not count: {claim.not_carried}")
+
+
+def _edited(claim: Claim) -> Verdict | None:
+    return AskedOthers() if claim.needs_more and claim.call.status is Status.APPROVED else None
+
+
 def _grant(claim: Claim) -> Verdict | None:
     decision = claim.call.decision
     if decision is None or decision.grant is None or claim.goes_on:
@@ -144,7 +162,17 @@ def _use_by(claim: Claim) -> Verdict | None:
     return AskedAnew(TOO_LATE) if claim.now > decision.at + claim.valid_for else None
 
 
-CHECKS: tuple[Callable[[Claim], Verdict | None], ...] = (_lease, _hold, _separation, _enabled, _use_by, _digest, _grant)
+CHECKS: tuple[Callable[[Claim], Verdict | None], ...] = (
+    _lease,
+    _hold,
+    _separation,
+    _votes,
+    _enabled,
+    _use_by,
+    _digest,
+    _grant,
+    _edited,
+)
 """In this order: what nobody may do, what waits, what is off, and only then what a person would be asked about."""
 CHECKS_WITHOUT_DECISION = (_lease, _hold, _enabled)
 """Of these, the ones that have something to say about a call that no person was asked about: most calls."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from placet.core.approvals import Entry, Ledger, is_made_with
+import msgspec
+
+from placet.core.approvals import Entry, Ledger, Said, is_made_with
 from placet.core.state import Call, RunFold
 from placet.core.transitions import CONCLUDABLE, RUNNABLE, Status
 from placet.facts.codec import canonical, parse_arguments
-from placet.facts.errors import NotPending, RunFinished, StaleApproval
+from placet.facts.errors import AccessDenied, NotPending, RunFinished, StaleApproval
 from placet.facts.events import (
     AnyFact,
     CallHeld,
@@ -20,7 +22,10 @@ from placet.facts.events import (
     GrantRevoked,
     InChild,
     InputAsked,
+    PlainFact,
     RunForked,
+    VoteCast,
+    VoteTakenBack,
 )
 from placet.facts.ids import path_of
 
@@ -72,10 +77,13 @@ def same_arguments(one: str, other: str) -> bool:
     return first is not None and second is not None and canonical(first) == canonical(second)
 
 
-def facts_to_append(run: RunFold, decisions: Iterable[DecisionMade | GrantMade]) -> list[AnyFact]:
-    """The decisions that are new to this log. Equal ones are left out; a contradicting one raises StaleApproval."""
+def facts_to_append(run: RunFold, decisions: Iterable[Said]) -> list[AnyFact]:
+    """The decisions that are new to this log. Equal ones are left out; a contradicting one raises StaleApproval. Votes
+    are counted elsewhere (`core.casting`): for that one has to know the people."""
     found: list[AnyFact] = []
     for decision in decisions:
+        if isinstance(decision, VoteCast):
+            continue
         if isinstance(decision, GrantMade):
             if not run.ledger.has_had(decision.id):
                 found.append(decision)
@@ -145,7 +153,7 @@ def decisions_to_take(mine: Ledger, theirs: Ledger) -> tuple[list[DecisionMade],
     grants = [other for other in theirs.staged() if isinstance(other, GrantMade) and not mine.has_had(other.id)]
     decisions: list[DecisionMade] = []
     for other in theirs.staged():
-        if isinstance(other, GrantMade):
+        if not isinstance(other, DecisionMade):
             continue
         before, entry = staged.get(other.call), theirs.entry(other.call)
         if before is None:
@@ -212,6 +220,9 @@ def facts_to_revoke(
     grant let through and that have not begun. They are asked about again: under a new number, so that no copy of the
     old approval counts. Only until the call is claimed; what cannot be taken back any more is an error that says
     why."""
+    _require_own_vote(run.ledger.entry(local), number, by)
+    if (taken := _taken_back(run.ledger.entry(local), number, by, at, reason)) is not None:
+        return [InChild(path_of(local), taken) if path_of(local) else taken]
     entry, decision = _revocable(run, local, number)
     who = f"its approval was taken back by {by or 'an unnamed person'}" + (f": {reason}" if reason else "")
     made = [grant.id for grant in run.ledger.grants() if is_made_with(grant, decision, entry)]
@@ -219,8 +230,31 @@ def facts_to_revoke(
     for owner, each in _not_begun(run):
         is_let_through = each.decision is not None and each.decision.grant in made
         if each.id == local or is_let_through:
-            facts += asked_anew(owner, each, who, DecisionRevoked(each.id, by, at, reason))
+            without = by if each.id == local else msgspec.UNSET
+            facts += asked_anew(owner, each, who, DecisionRevoked(each.id, by, at, reason), without=without)
     return facts
+
+
+def _require_own_vote(entry: Entry | None, number: int, by: str | None) -> None:
+    """Under a requirement those take back who voted: AccessDenied for others."""
+    if entry is None or entry.request != number or entry.open_ballot is None:
+        return
+    is_by_grant = entry.decision is not None and entry.decision.grant is not None
+    if not is_by_grant and by not in {vote.by for vote in entry.open_ballot.votes}:
+        raise AccessDenied(
+            f"Nothing was taken back: {by or 'an unnamed person'} has no vote on call {entry.call}. Who voted can take "
+            "their vote back; others place a hold."
+        )
+
+
+def _taken_back(
+    entry: Entry | None, number: int, by: str | None, at: float, reason: str | None
+) -> VoteTakenBack | None:
+    """A vote is all that there is to take back, where the question is not decided yet."""
+    if entry is None or entry.request != number or entry.decision is not None:
+        return None
+    ballot = entry.open_ballot
+    return None if ballot is None else VoteTakenBack(entry.call, number, by, ballot.time_after(by, at), reason)
 
 
 def _revocable(run: RunFold, local: str, number: int) -> tuple[Entry, DecisionMade]:
@@ -255,26 +289,46 @@ def facts_to_fork(run: RunFold, origin: str, at: float) -> list[AnyFact]:
     own_yes = [grant for grant in run.ledger.grants() if grant.scope == "run" and grant.verdict == "approve"]
     facts: list[AnyFact] = [RunForked(origin), *(GrantRevoked(grant.id, None, at, FORKED) for grant in own_yes)]
     for owner, call in _not_begun(run):
-        facts += asked_anew(owner, call, FORKED, DecisionRevoked(call.id, None, at, FORKED))
+        facts += asked_anew(owner, call, FORKED, DecisionRevoked(call.id, None, at, FORKED), votes_stand=False)
+    for owner, call in run.waiting():  # a vote is a yes in parts
+        entry = run.ledger.entry(call.id)
+        ballot = entry.open_ballot if entry is not None else None
+        if ballot is not None and ballot.votes:
+            facts += asked_anew(owner, call, FORKED, None, votes_stand=False)
     return facts
 
 
-def asked_anew(owner: RunFold, call: Call, why: str, revoked: DecisionRevoked) -> list[AnyFact]:
-    """The facts by which a call that has not begun loses its approval and is asked about under a new number."""
+def asked_anew(
+    owner: RunFold,
+    call: Call,
+    why: str,
+    revoked: DecisionRevoked | None,
+    *,
+    votes_stand: bool = True,
+    without: str | msgspec.UnsetType | None = msgspec.UNSET,
+) -> list[AnyFact]:
+    """The facts by which a call that has not begun loses its approval and is asked about under a new number. Under a
+    requirement the votes stand, except those of one person."""
     entry = owner.ledger.entry(call.id)
     assert entry is not None, "what was approved is in the ledger"
     asked: CallHeld | CallInDoubt | InputAsked
     until, outcome = call.expires_at, call.at_expiry
-    if until is not None and until <= revoked.at:  # the time for the first question is over: the new one has none
+    if revoked is not None and until is not None and until <= revoked.at:  # the first question's time is over
         until = outcome = None
-    if call.status is Status.CLEARED:
+    if call.status in (Status.CLEARED, Status.IN_DOUBT):
         asked = CallInDoubt(call.id, entry.digest, entry.tool, entry.fingerprint, why)
     elif call.status is Status.SUPPLIED:
         questions, state = call.questions or {}, call.asked_state
         asked = InputAsked(call.id, entry.digest, entry.tool, entry.fingerprint, questions, state, until, outcome)
     else:
         asked = CallHeld(call.id, entry.digest, entry.tool, entry.fingerprint, why, until, outcome)
-    return [InChild(owner.path, fact) if owner.path else fact for fact in (revoked, asked)]
+    facts: list[PlainFact] = [asked] if revoked is None else [revoked, asked]
+    ballot = entry.open_ballot
+    if ballot is not None:
+        is_edit = entry.decision is not None and entry.decision.verdict == "edit"  # it voided what was said before
+        earlier = ballot if votes_stand and not is_edit else msgspec.structs.replace(ballot, votes=())
+        facts.append(earlier.again(call.id, without=without))
+    return [InChild(owner.path, fact) if owner.path else fact for fact in facts]
 
 
 def _cannot_revoke(run: RunFold, call: Call | None, decision: DecisionMade) -> StaleApproval | RunFinished:

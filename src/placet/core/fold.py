@@ -16,6 +16,7 @@ from placet.core.elicitation import answers_of
 from placet.core.plan import APPROVAL_RESPONSE, label_field, plan_calls
 from placet.core.state import Call, RunFold
 from placet.core.transitions import Move, Status, after
+from placet.core.voting import approvers_required, vote_cast, vote_taken_back
 from placet.facts import events as e
 from placet.facts.codec import JsonObject, canonical
 from placet.facts.errors import IllegalTransition
@@ -436,8 +437,11 @@ def _ask_about(run: RunFold, fact: e.CallHeld | e.CallInDoubt | e.InputAsked, mo
         proposed=call.arguments,
         values=msgspec.UNSET if call.values is None else canonical(call.values).decode(),
     )
+    before = run.ledger.entry(call.id)
+    if before is not None and before.ballot is not None:  # an elicitation only keeps what the next question needs
+        same = before.ballot if isinstance(fact, e.InputAsked) else before.ballot.anew(call.request)
+        entry = msgspec.structs.replace(entry, ballot=same)
     if isinstance(fact, e.InputAsked):
-        before = run.ledger.entry(call.id)
         ran_under = before.ruling if before is not None else None
         entry = Asking(**msgspec.structs.asdict(entry), questions=fact.questions, ran_under=ran_under)
     run.ledger.ask(entry)
@@ -472,7 +476,9 @@ def _decision_revoked(run: RunFold, fact: e.DecisionRevoked) -> None:
     call.decision = None
     call.was_revoked = True
     if call.status is Status.HELD:
-        call.edited = None
+        entry = run.ledger.entry(call.id)
+        ballot = entry.open_ballot if entry is not None else None
+        call.edited = ballot.arguments if ballot is not None else None
     if call.status is Status.ELICITED:
         call.answers = None
     run.ledger.reopen(call.id)
@@ -615,6 +621,9 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.CallInDoubt: _call_in_doubt,
     e.InputAsked: _input_asked,
     e.DecisionMade: _decision_made,
+    e.ApproversRequired: approvers_required,
+    e.VoteCast: vote_cast,
+    e.VoteTakenBack: vote_taken_back,
     e.DecisionRevoked: _decision_revoked,
     e.GrantMade: _grant_made,
     e.GrantRevoked: _grant_revoked,

@@ -20,6 +20,7 @@ from placet.facts import events as e
 from placet.facts.codec import Json, JsonObject, encode, parse_arguments
 from placet.facts.ids import ROOT, path_of
 from placet.facts.items import text_of
+from placet.facts.requirements import Requirement
 
 # -- what happened ----------------------------------------------------------------------------------------------------
 
@@ -59,6 +60,25 @@ class Escalated(CallStep, frozen=True):
     pass
 
 
+class Required(CallStep, frozen=True):
+    """What the question needs before it is decided, and what a reviewer made of the arguments, if it is about that."""
+
+    requirement: Requirement
+    votes: list[e.VoteCast]
+    arguments: JsonObject | None
+    editor: str | None
+    changes: JsonObject
+
+
+class Voted(CallStep, frozen=True):
+    vote: e.VoteCast
+
+
+class VoteWithdrawn(CallStep, frozen=True):
+    by: str | None
+    reason: str | None
+
+
 class Decided(CallStep, frozen=True):
     decision: e.DecisionMade
     changes: JsonObject
@@ -82,7 +102,9 @@ class ReportedLate(CallStep, frozen=True):
     output: Json
 
 
-AnyStep: TypeAlias = Moved | Validated | Asked | Escalated | Decided | Revoked | Ended | ReportedLate
+AnyStep: TypeAlias = (
+    Moved | Validated | Asked | Escalated | Required | Voted | VoteWithdrawn | Decided | Revoked | Ended | ReportedLate
+)
 
 NoteKind: TypeAlias = Literal[
     "forked",
@@ -128,6 +150,9 @@ class RequestStory:
     asked: Asked
     decision: e.DecisionMade | None = None
     moments: list[Escalated | Revoked] = field(default_factory=list)
+    requirement: Requirement | None = None
+    votes: list[e.VoteCast] = field(default_factory=list)
+    """Those that were not taken back, in the order in which they were cast."""
     asked_in: str | None = None
     """The run in which it was asked, where that is one that this run was forked from."""
 
@@ -184,6 +209,8 @@ class CallStory:
             case Asked():
                 self.name = self.name or name_of(step.tool)
                 self.questions, self.digest, self.request = step.number, step.digest, RequestStory(step)
+            case Required() | Voted() | VoteWithdrawn():
+                self._vote(step)
             case Decided():
                 self._decide(step.decision)
             case Revoked() | Escalated():
@@ -197,6 +224,20 @@ class CallStory:
             case never:
                 assert_never(never)
         return before if before is not self.request else None
+
+    def _vote(self, step: Required | Voted | VoteWithdrawn) -> None:
+        if isinstance(step, Required):
+            self.edited = step.arguments
+        request = self.request
+        if request is None:
+            return
+        match step:
+            case Required():
+                request.requirement, request.votes = step.requirement, list(step.votes)
+            case Voted():
+                request.votes.append(step.vote)
+            case VoteWithdrawn():
+                request.votes = [vote for vote in request.votes if vote.by != step.by]
 
     def _decide(self, decision: e.DecisionMade) -> None:
         self.decisions.append(decision)
@@ -302,6 +343,9 @@ _OfCall: TypeAlias = (
     | e.CallInDoubt
     | e.InputAsked
     | e.QuestionEscalated
+    | e.ApproversRequired
+    | e.VoteCast
+    | e.VoteTakenBack
     | e.DecisionMade
     | e.DecisionRevoked
     | e.CallEnded
@@ -348,6 +392,21 @@ _Untold: TypeAlias = (
 def bare(fact: e.AnyFact) -> tuple[str, e.PlainFact]:
     """The path of the run that a fact is about, and the fact itself."""
     return (fact.path, fact.fact) if isinstance(fact, e.InChild) else (ROOT, fact)
+
+
+def _vote_step(
+    at: float, line: int, call: CallStory, fact: e.ApproversRequired | e.VoteCast | e.VoteTakenBack
+) -> Required | Voted | VoteWithdrawn:
+    match fact:
+        case e.ApproversRequired():
+            changes = _changes(call.arguments, fact.arguments) if fact.arguments is not None else {}
+            return Required(call.id, at, line, fact.requirement, fact.votes, fact.arguments, fact.editor, changes)
+        case e.VoteCast():
+            return Voted(call.id, fact.at, line, fact)
+        case e.VoteTakenBack():
+            return VoteWithdrawn(call.id, fact.at, line, fact.by, fact.reason)
+        case never:
+            assert_never(never)
 
 
 def story_of(records: Iterable[e.Record]) -> RunStory:
@@ -460,6 +519,8 @@ class Story:
             case e.DecisionMade():
                 changes = _changes(call.arguments, fact.arguments or {}) if fact.verdict == "edit" else {}
                 return Decided(call.id, fact.at, line, fact, changes)
+            case e.ApproversRequired() | e.VoteCast() | e.VoteTakenBack():
+                return _vote_step(at, line, call, fact)
             case e.DecisionRevoked():
                 return Revoked(call.id, fact.at, line, fact.by, fact.reason)
             case e.CallEnded():

@@ -13,15 +13,17 @@ import msgspec
 
 from placet.clock import Clock
 from placet.core.approvals import ANY_AGENT, Asking, Entry, Ledger, time_after
+from placet.core.casting import as_vote
 from placet.core.deciding import find_by_id, find_by_look, refuse_if_late
 from placet.core.elicitation import check_agreement, checked_answers
 from placet.core.gate import digest_of, is_first_version
 from placet.core.plan import APPROVAL_REQUEST, HOSTED_MCP, hosted_identity
 from placet.facts.codec import Json, JsonObject, NotPlain, canonical, encode, plain, plain_str, writable
 from placet.facts.errors import StaleApproval, UserError
-from placet.facts.events import DecisionMade, GrantMade, Verdict
+from placet.facts.events import Author, DecisionMade, GrantMade, Verdict
 from placet.facts.ids import mint, path_of, split_call_id
 from placet.facts.items import ToolApprovalItem, field_of
+from placet.facts.requirements import Assurance
 
 ItemOrId: TypeAlias = ToolApprovalItem | str
 """A call, named by its item, by our id, or by the provider's label."""
@@ -67,6 +69,9 @@ class DecisionInput(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
     arguments: JsonObject | None = None
     output: Json = None
+    via: str | None = None
+    """Through which door it came."""
+    assurance: Assurance = "none"
 
 
 def _check_input(given: DecisionInput) -> None:
@@ -102,7 +107,13 @@ def stage_decision(
     entry = entry_of_item(item, run_ids) if takes_any else find_entry(ledger, run_ids, item)
     refuse_if_late(entry, clock.now())
     decision, grants = facts_of_decision(entry, given, clock.now(), ledger.all_grants())
-    ledger.stage([decision], grants, [entry] if takes_any else [])
+    ballot = entry.open_ballot
+    if ballot is None:
+        ledger.stage([decision], grants, [entry] if takes_any else [])
+    else:
+        said = (*ballot.votes, *ledger.staged_votes(entry.call))
+        known = msgspec.structs.replace(ballot, votes=said)
+        ledger.stage([], votes=[as_vote(decision, known, grants, via=given.via, assurance=given.assurance)])
 
 
 def facts_of_decision(
@@ -251,6 +262,7 @@ def _grant(entry: Entry, given: DecisionInput, now: float) -> GrantMade:
         uses=bounds.uses,
         path="" if entry.agent == ANY_AGENT else path_of(entry.call),
         call=entry.call or None,
+        authors=None if given.assurance == "none" else [Author(given.by, given.assurance)],
     )
 
 

@@ -21,12 +21,18 @@ from placet.declare.tool_values import InvalidArguments, ValidatedArguments
 from placet.facts.checks import FLAG, FUNCTION, NAME, RULE, SECONDS, TEXT, check, optional, sequence_of
 from placet.facts.codec import Json, JsonObject, canonical, encode, parse_arguments
 from placet.facts.errors import ToolOutputError, ToolTimeoutError, UserError
+from placet.facts.requirements import Needs
 
 if TYPE_CHECKING:
     from placet.facts.items import Named, ToolApprovalItem
 
 ApprovalRule: TypeAlias = bool | Callable[[RunContextWrapper[Any], JsonObject, str], bool | Awaitable[bool]]
 """True, False, or a predicate `(ctx, params, call_id)`. Whatever it answers but `False` asks a person."""
+ApproversRule: TypeAlias = (
+    Needs | Callable[[RunContextWrapper[Any], JsonObject, str], Needs | Awaitable[Needs | None] | None]
+)
+"""Who has to say yes: for every call, or a function `(ctx, params, call_id)` of this one's arguments; None: anybody who
+may decide."""
 EnabledRule: TypeAlias = bool | Callable[[RunContextWrapper[Any], "Named"], bool | Awaitable[bool]]
 FailureText: TypeAlias = Callable[[RunContextWrapper[Any], Exception], str | Awaitable[str]]
 OnApproval: TypeAlias = Callable[
@@ -133,6 +139,8 @@ class FunctionTool:
         default=None, repr=False, kw_only=True
     )
     """Checks the arguments and completes them, in the place of `check_arguments`."""
+    approvers: ApproversRule | None = field(default=None, kw_only=True)
+    """Who has to say yes where somebody has to. None: anybody who may decide."""
 
     kind = "function"
 
@@ -164,6 +172,7 @@ class FunctionTool:
             raise UserError(f"Tool '{self.name}': on_approval is a function (ctx, item), not {self.on_approval!r}.")
         if self.recovery not in ("ask", "retry") and not callable(self.recovery):
             raise UserError(f"Tool '{self.name}': recovery is 'ask', 'retry' or a function, not {self.recovery!r}.")
+        check_approvers(self.name, self.approvers, self.needs_approval)
         if self.at_deadline not in ("reject", "escalate"):
             raise UserError(f"Tool '{self.name}': at_deadline is 'reject' or 'escalate', not {self.at_deadline!r}.")
         self._check_fields()
@@ -220,6 +229,20 @@ def check_rule(tool: str, rule: object, form: str) -> None:
     """An unknown word would be anybody's guess: it is refused where it is written."""
     if not isinstance(rule, bool) and not callable(rule):
         raise UserError(f"Tool '{tool}': needs_approval is True, False or a function {form}, not {rule!r}.")
+
+
+def check_approvers(tool: str, approvers: object, needs_approval: object) -> None:
+    if approvers is None:
+        return
+    if not isinstance(approvers, Needs) and not callable(approvers):
+        raise UserError(
+            f"Tool '{tool}': approvers is Needs(…) or a function (ctx, params, call_id), not {approvers!r}."
+        )
+    if needs_approval is False:
+        raise UserError(
+            f"Tool '{tool}': approvers=… says who approves a call, and needs_approval is False: nobody would ever be "
+            "asked. Say needs_approval=True, or when."
+        )
 
 
 def fingerprint_of(schema: Mapping[str, Any], *more: Json) -> str:
@@ -279,6 +302,7 @@ def function_tool(
     approval_valid_for: float | None = None,
     tool_input_guardrails: Sequence[ToolInputGuardrail] = (),
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = (),
+    approvers: ApproversRule | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -302,6 +326,7 @@ def function_tool(
     approval_valid_for: float | None = None,
     tool_input_guardrails: Sequence[ToolInputGuardrail] = (),
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = (),
+    approvers: ApproversRule | None = None,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function: its schema comes from the signature, the types and the docstring.
 
@@ -354,6 +379,7 @@ def function_tool(
             tool_input_guardrails=tool_input_guardrails,
             tool_output_guardrails=tool_output_guardrails,
             validate_arguments=schema.validate,
+            approvers=approvers,
         )
 
     return make if function is None else make(function)

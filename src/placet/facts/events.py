@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from placet.facts.codec import Json, JsonObject
+from placet.facts.requirements import Assurance, Requirement
 
 FORMAT = 1
 """The version of the log's format. It changes when old code could no longer read new logs."""
@@ -373,6 +374,57 @@ class DecisionMade(Fact, frozen=True, tag="decide"):
     """The standing decision that decided, if it was not a person who looked at this call."""
 
 
+class ApproversRequired(Fact, frozen=True, tag="needs"):
+    """What the question that was just asked about a call needs before it is decided. It holds for later questions about
+    the call, too, until another one of these stands behind them.
+
+    A fact of its own, because it restricts: code that does not know it cannot continue with the run.
+    """
+
+    call: str
+    requirement: Requirement
+    votes: list[VoteCast] = []
+    """Those that stand from the question before: another process took theirs back."""
+    arguments: JsonObject | None = None
+    """What a reviewer made of the arguments, where that did not decide: the question is about these."""
+    editor: str | None = None
+
+
+class VoteCast(Fact, frozen=True, tag="vote"):
+    """Somebody said what they want, under a requirement. The vote that fulfils it stands in one record with the
+    decision."""
+
+    call: str
+    request: int
+    digest: str
+    """What the person saw; for an edit, what they made of it."""
+    verdict: Verdict
+    by: str | None
+    """None: somebody without a name. All of those are one person."""
+    at: float
+    reason: str | None = None
+    message: str | None = None
+    arguments: JsonObject | None = None
+    output: Json = None
+    via: str | None = None
+    """Through which door: a state, the inbox, the API, …"""
+    assurance: Assurance = "none"
+    on_behalf_of: str | None = None
+    """Whose vote a delegate gave."""
+    grant: GrantMade | None = None
+    """The standing decision that is part of what is voted on. It is made if all votes that count carry the same."""
+    breaks_glass: bool = False
+    """One person goes ahead alone, where the requirement allows it."""
+
+
+class VoteTakenBack(Fact, frozen=True, tag="unvote"):
+    call: str
+    request: int
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
 class DecisionRevoked(Fact, frozen=True, tag="revoke"):
     call: str
     by: str | None
@@ -401,6 +453,16 @@ class GrantMade(Fact, frozen=True, tag="grant"):
     """The nested run in which it was made, and with which it ends."""
     call: str | None = None
     """The call with whose decision it was made: who takes that back takes this back too. None: with none."""
+    authors: list[Author] | None = None
+    """All who made it, where several had to, and how sure that is. None: `by` alone."""
+
+
+class Author(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Who made a standing decision, as far as that counts."""
+
+    by: str | None
+    assurance: Assurance = "none"
+    on_behalf_of: str | None = None
 
 
 class GrantRevoked(Fact, frozen=True, tag="ungrant"):
@@ -673,6 +735,9 @@ PlainFact: TypeAlias = (
     | CallsStarted
     | CallEnded
     | DecisionMade
+    | ApproversRequired
+    | VoteCast
+    | VoteTakenBack
     | DecisionRevoked
     | GrantMade
     | GrantRevoked

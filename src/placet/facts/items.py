@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from placet.facts.codec import JsonObject, plain_item
-from placet.facts.events import Usage
+from placet.facts.events import Usage, VoteCast
 from placet.facts.native_items import NATIVE, asked_in
 from placet.facts.raw_items import RawItem
+from placet.facts.requirements import Requirement
 
 
 class Named(Protocol):
@@ -219,6 +220,13 @@ class ToolApprovalItem(Item):
     """Of an elicitation: what the running call wants to know, by key. `respond` answers."""
     tool_namespace: str | None = field(default=None, kw_only=True)
     """The group of tools that the tool is in, where its model knows groups."""
+    requirement: Requirement | None = field(default=None, kw_only=True)
+    """What is needed before it is decided; None: one word of anybody who may decide it."""
+    votes: tuple[VoteCast, ...] = field(default=(), kw_only=True)
+    """What people voted: in the log, and on this state."""
+    missing: int | None = field(default=None, kw_only=True)
+    """How many approvals are missing at least. None: nobody can tell here, because it depends on people whom only the
+    store knows, or on a condition."""
     type: ClassVar[str] = "tool_approval_item"
 
     def __post_init__(self) -> None:

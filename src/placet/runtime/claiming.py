@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 import msgspec
 
+from placet.core import casting
+from placet.core.casting import authors_of, names_in
 from placet.core.claim import (
     AskedAnew,
+    AskedOthers,
     Claim,
     ClaimRefused,
     LeaseLost,
@@ -24,9 +27,22 @@ from placet.core.gate import is_first_version
 from placet.core.holds import Hold
 from placet.core.state import Call
 from placet.core.transitions import RUNNABLE, Status
+from placet.core.votes import Person
 from placet.declare.tool import Tool
 from placet.facts.errors import UserError
-from placet.facts.events import CallEnded, CallInDoubt, CallsStarted, DecisionMade, DecisionRevoked, GrantMade, Pattern
+from placet.facts.events import (
+    ApproversRequired,
+    CallEnded,
+    CallInDoubt,
+    CallsStarted,
+    DecisionMade,
+    DecisionRevoked,
+    GrantMade,
+    Pattern,
+    VoteCast,
+)
+from placet.facts.requirements import ANYBODY, Assurance, Needs, Requirement
+from placet.runtime.casting import note_requirement, requirements_of
 from placet.runtime.frame import Frame, Job
 from placet.runtime.gating import digest_now, digest_of_asking, hold
 from placet.runtime.granting import grants_that_decided
@@ -90,6 +106,7 @@ async def examine(frame: Frame, calls: Sequence[Call]) -> list[Job]:
     off = await _switched_off(frame, calls)  # user code, which may take forever, so it comes first
     decided = [call for call in calls if call.decision is not None]
     known = await _known(frame, decided)
+    needed = await requirements_of(frame, [(call, frame.tool_of(call)) for call in decided if _is_judged(frame, call)])
     jobs: list[Job] = []
     for before in calls:
         call = frame.run.calls.get(before.id)
@@ -98,12 +115,45 @@ async def examine(frame: Frame, calls: Sequence[Call]) -> list[Job]:
         tool = _tool_of(frame, call)
         if tool is None:
             continue
-        verdict = judge_claim(_claim(frame, call, known, tool, is_enabled=call.id not in off))
+        needs_more = call.id in needed and needed[call.id] != _requirement(frame, call)
+        verdict = judge_claim(_claim(frame, call, known, tool, is_enabled=call.id not in off, needs_more=needs_more))
         if isinstance(verdict, Passed):
             jobs.append(as_it_runs(call, tool))
+        elif isinstance(verdict, AskedOthers):
+            _ask_others(frame, call, tool, needed[call.id])
         else:
             _carry_out(frame, call, tool, verdict)
     return jobs
+
+
+def _is_judged(frame: Frame, call: Call) -> bool:
+    """Whether it has to be asked again what a call needs: a desk without its code could not ask what an edit needs."""
+    return call.edited is not None and call.status is Status.APPROVED and call.id not in frame.run.children
+
+
+def _requirement(frame: Frame, call: Call) -> Requirement | None:
+    entry = frame.run.ledger.entry(call.id)
+    ballot = entry.open_ballot if entry is not None else None
+    return ballot.requirement if ballot is not None else None
+
+
+def _ask_others(frame: Frame, call: Call, tool: Tool, needed: Requirement | None) -> None:
+    """Put an edited call before those who have to approve it. The reviewer's word is the first vote."""
+    decision, edited = call.decision, call.edited
+    assert decision is not None, "it was approved"
+    assert edited is not None, "it was edited"
+    why = f"{decision.by or 'an unnamed person'} changed the arguments, and that needs others' approval"
+    digest = digest_now(frame.run, call, tool)
+    asked = msgspec.structs.replace(hold(frame, call, tool, why), digest=digest)
+    entry = frame.run.ledger.entry(call.id)
+    cast = entry.open_ballot.votes if entry is not None and entry.open_ballot is not None else ()
+    none: Assurance = "none"
+    assurance = next((vote.assurance for vote in cast if vote.by == decision.by), none)
+    vote = VoteCast(
+        call.id, call.request + 1, digest, "approve", decision.by, decision.at, decision.reason, assurance=assurance
+    )
+    frame.note(asked)
+    frame.note(ApproversRequired(call.id, needed or ANYBODY, [vote], edited, decision.by))
 
 
 async def _known(frame: Frame, decided: Sequence[Call]) -> Known:
@@ -111,7 +161,12 @@ async def _known(frame: Frame, decided: Sequence[Call]) -> Known:
     if not decided:  # four eyes and grants concern what a person decided
         return Known(await store.holds())
     grants = await grants_that_decided(store, frame.run_id, frame.run, decided)
-    return Known(await store.holds(), await store.four_eyes(), grants)
+    entries = [frame.run.ledger.entry(call.id) for call in decided]
+    votes = [vote for entry in entries if entry is not None and entry.open_ballot for vote in entry.open_ballot.votes]
+    needs_people = any(entry is not None and entry.open_ballot for entry in entries)
+    names = names_in(frame.journal.run, votes) | authors_of(grants)
+    people = await store.people(names) if needs_people else {}
+    return Known(await store.holds(), await store.four_eyes(), grants, people)
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -121,11 +176,24 @@ class Known(msgspec.Struct, frozen=True):
     four_eyes: Sequence[Pattern] = ()
     grants: Sequence[GrantMade] = ()
     """Those that decided the calls and still stand."""
+    people: Mapping[str, Person] = {}
+    """Those who voted, or have another part in the calls."""
 
 
-def _claim(frame: Frame, call: Call, known: Known, tool: Tool | None = None, *, is_enabled: bool) -> Claim:
+def _not_carried(frame: Frame, call: Call, known: Known, grant: GrantMade | None) -> str | None:
+    entry = frame.run.ledger.entry(call.id)
+    if call.decision is None or entry is None or entry.open_ballot is None:
+        return None
+    now = casting.Known(people=known.people, four_eyes=known.four_eyes)
+    return casting.why_not_carried(frame.journal.run, entry, call.decision, grant, now)
+
+
+def _claim(
+    frame: Frame, call: Call, known: Known, tool: Tool | None = None, *, is_enabled: bool, needs_more: bool = False
+) -> Claim:
     decision, root = call.decision, frame.journal.run
     used = decision.grant if decision is not None else None
+    grant = next((grant for grant in known.grants if grant.id == used), None) if used is not None else None
     return Claim(
         call=call,
         run_id=frame.run_id,
@@ -142,7 +210,9 @@ def _claim(frame: Frame, call: Call, known: Known, tool: Tool | None = None, *, 
         if known.four_eyes and decision is not None
         else None,
         valid_for=tool.approval_valid_for if tool is not None else None,
-        grant=next((grant for grant in known.grants if grant.id == used), None) if used is not None else None,
+        grant=grant,
+        not_carried=_not_carried(frame, call, known, grant),
+        needs_more=needs_more,
     )
 
 
@@ -183,8 +253,10 @@ def _carry_out(frame: Frame, call: Call, tool: Tool | None, verdict: Verdict) ->
             assert tool is not None, "no person is asked about a handoff"
             settle_values(frame, call, tool)
             frame.note(hold(frame, call, tool, why))
-        case Passed():
-            pass
+            if isinstance(tool.approvers, Needs):  # a function's answer stands as it was given for these arguments
+                note_requirement(frame, call, tool.approvers.requirement)
+        case Passed() | AskedOthers():
+            raise AssertionError("that is not about a call that is kept from beginning")
         case never:
             assert_never(never)
 

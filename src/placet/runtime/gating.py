@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from placet.core.approvals import Entry, Ledger, name_of
-from placet.core.deciding import facts_to_append, is_about
+from placet.core.casting import as_vote
+from placet.core.deciding import is_about
 from placet.core.four_eyes import has_approval, why_decision_does_not_count, why_decisions_do_not_count
 from placet.core.gate import (
     Ask,
@@ -46,6 +47,7 @@ from placet.facts.events import (
     QuestionEscalated,
 )
 from placet.ports import Store
+from placet.runtime.casting import cast_in_code, facts_said, note_requirement, requirements_of
 from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.granting import decision_by_grant
 from placet.runtime.guardrails import judge_call
@@ -103,10 +105,13 @@ async def _hold_or_deny(
     """Note what may not simply run. Only then is it asked who has answered already: a decision is about a question that
     stands in the log, with its number and its digest."""
     held: list[tuple[Call, Tool]] = []
+    asked = [(call, tool) for call, tool, verdict in zip(calls, tools, verdicts, strict=True) if type(verdict) is Ask]
+    needed = await requirements_of(frame, asked)
     for call, tool, verdict in zip(calls, tools, verdicts, strict=True):
         if isinstance(verdict, Ask):
             assert tool is not None, "no person is asked about a tool that does not exist"
             frame.note(hold(frame, call, tool, verdict.why))
+            note_requirement(frame, call, needed.get(call.id))
             held.append((call, tool))
         elif isinstance(verdict, str):
             frame.note(CallEnded(call.id, "denied", verdict))
@@ -132,7 +137,9 @@ async def judge_again(frame: Frame, calls: list[Call]) -> list[Call]:
             frame.judged.add(call.id)
             fresh.append(call)
         elif isinstance(verdict, Ask):
+            needed = await requirements_of(frame, [(call, tool)])
             frame.note(hold(frame, call, tool, verdict.why))
+            note_requirement(frame, call, needed.get(call.id))
         elif isinstance(verdict, str):
             frame.note(CallEnded(call.id, "denied", verdict))
         else:
@@ -372,9 +379,10 @@ async def absorb_decisions(frame: Frame) -> None:
     """Append what people said since the last look: on the context of the running run, or by hand before it began. What
     others appended meanwhile may hold a standing decision."""
     root, has_news, frame.has_news = frame.journal.run, frame.has_news, False
-    facts = facts_to_append(root, root.ledger.staged())
+    words = root.ledger.staged()
+    facts = await facts_said(frame.journal.store, root, words, frame.graph, frame.context)
     await refuse_own_yes(frame.journal.store, root, facts)
-    frame.journal.note_all(facts)
+    frame.journal.note_words(words, facts)
     if has_news or any(isinstance(fact, GrantMade) for fact in facts):
         await decide_by_grants(frame)
 
@@ -411,7 +419,9 @@ async def _decide_by_hand(frame: Frame, by_hand: Ledger, call: Call) -> None:
     if found is None or entry is None or not is_about(found[0].arguments, entry):
         return
     decision = msgspec.structs.replace(found[1], call=call.id, request=call.request, digest=call.digest)
-    if (
+    if entry.open_ballot is not None:
+        await cast_in_code(frame, [as_vote(decision, entry.open_ballot)])
+    elif (
         not has_approval([decision])
         or why_decision_does_not_count(await frame.journal.store.four_eyes(), frame.run, decision) is None
     ):

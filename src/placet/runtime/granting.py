@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from placet.core.approvals import Entry
+from placet.core.casting import Known, authors_of, count_authors
 from placet.core.four_eyes import why_approval_does_not_count
 from placet.core.gate import newest_first, newest_grant
 from placet.core.state import Call, RunFold
@@ -27,9 +28,11 @@ async def decision_by_grant(
     entry = ledger.entry(call.id)
     assert entry is not None, "a held call is in the ledger"
     foreign = [grant for grant in standing if not ledger.has_had(grant.id)]
-    candidates = [
-        grant for grant in newest_first([*foreign, *ledger.grants()]) if _may_decide(root, run, call, grant, four_eyes)
-    ]
+    reaching = newest_first([*foreign, *ledger.grants()])
+    names = authors_of(reaching) | {root.started_by or ""}
+    people = await store.people(names) if entry.open_ballot is not None else {}
+    known = Known(people=people, four_eyes=four_eyes)
+    candidates = [grant for grant in reaching if _may_decide(root, run, entry, grant, known)]
     while candidates:
         grant = newest_grant(
             candidates, ledger, run.path, run.response_agent, entry.tool, entry.fingerprint, call.effective, now
@@ -42,13 +45,19 @@ async def decision_by_grant(
     return None
 
 
-def _may_decide(root: RunFold, run: RunFold, call: Call, grant: GrantMade, four_eyes: Sequence[Pattern]) -> bool:
-    """Whether the author of a standing decision could have decided this very call. Every person may reject."""
-    if grant.verdict == "reject" or not four_eyes:
+def _may_decide(root: RunFold, run: RunFold, entry: Entry, grant: GrantMade, known: Known) -> bool:
+    """Whether those who made a standing decision could have decided this very call. Every person may reject, where no
+    votes are needed."""
+    if entry.open_ballot is not None:
+        way = "deny" if grant.verdict == "reject" else "approve"
+        return count_authors(root, entry, entry.open_ballot, grant, known).verdict == way
+    if grant.verdict == "reject" or not known.four_eyes:
         return True
     started_by, agent = root.started_by, run.response_agent
     return (
-        why_approval_does_not_count(four_eyes, agent=agent, tool=call.name, started_by=started_by, author=grant.by)
+        why_approval_does_not_count(
+            known.four_eyes, agent=agent, tool=entry.name, started_by=started_by, author=grant.by
+        )
         is None
     )
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from placet.clock import Clock
+from placet.core.approvals import Said
 from placet.core.deciding import facts_to_append
 from placet.core.fold import apply
 from placet.core.log import Line, Log, read_lines, was_erased
@@ -42,6 +43,7 @@ from placet.facts.events import (
     ResponseUnusable,
     RunStarted,
     SessionWritten,
+    VoteCast,
 )
 from placet.ports import DeskStore, Lease, Store, StoredRun
 
@@ -76,6 +78,9 @@ class Journal:
         """Called when others turn out to have appended something."""
         self._clock = clock
         self._noted: list[AnyFact] = []
+        self._votes: list[VoteCast] = []
+        """What people voted, of which the facts are noted and not durable: if others append first, it is counted
+        again."""
         self._broken_by: BaseException | None = None
         """An append failed, and it is unknown whether it was written: this drive writes nothing more."""
         self._generation = 0
@@ -121,6 +126,14 @@ class Journal:
             else:
                 self.note("", fact)
 
+    def note_words(self, words: Sequence[Said], facts: Sequence[AnyFact]) -> None:
+        """Note the facts that people's words amount to. Votes that were looked at are staged no more."""
+        votes = [word for word in words if isinstance(word, VoteCast)]
+        self.note_all(facts)
+        if votes:
+            self._votes += votes
+            self.run.ledger.drop_votes(votes)
+
     async def commit(self) -> None:
         """Make everything noted so far durable. One append for all of it: whole, or not at all."""
         if not self._noted and not self._writing.locked() and self._broken_by is None:
@@ -134,7 +147,8 @@ class Journal:
                 raise Overtaken
             if self._noted:
                 facts, self._noted = self._noted, []
-                await self._append(facts)
+                votes, self._votes = self._votes, []
+                await self._append(facts, votes)
         finally:
             self._writing.release()
 
@@ -142,13 +156,14 @@ class Journal:
         """Drop what was noted and not made durable: a state shows what is in its log."""
         if self._noted and len(self.log):
             self._noted.clear()
+            self._votes.clear()
             self._refold()
 
     def _publish(self, at: float, facts: Sequence[AnyFact]) -> None:
         for subscriber in list(self.subscribers):
             subscriber(at, facts)
 
-    async def _append(self, facts: list[AnyFact]) -> None:
+    async def _append(self, facts: list[AnyFact], votes: Sequence[VoteCast] = ()) -> None:
         line: Line | None = None
         try:
             line = self.log.next_line(self.now(), facts)
@@ -159,7 +174,7 @@ class Journal:
                 )
             await self.store.append(self.lease, self.log, [line], self.run)
         except PositionConflict:
-            await self._catch_up(facts)
+            await self._catch_up(facts, votes)
         except BaseException as error:
             self._break_off(line, error)
             raise
@@ -179,7 +194,7 @@ class Journal:
             self.log.append(line)
         self._refold()
 
-    async def _catch_up(self, facts: list[AnyFact]) -> NoReturn:
+    async def _catch_up(self, facts: list[AnyFact], votes: Sequence[VoteCast] = ()) -> NoReturn:
         """A decision was made meanwhile. Take it in, keep what has happened, and have the next step judged again.
 
         What was only announced (a request, claims) has not been done yet: it is dropped, and Overtaken tells the loop.
@@ -190,9 +205,12 @@ class Journal:
                 f"Run {self.log.run_id} was changed by another process: its log is not the one that was driven."
             )
         pending = [*facts, *self._noted]  # others may have noted something while the append was on its way
+        said = [*votes, *self._votes]
         self._noted.clear()
+        self._votes.clear()
         self._generation += 1
         self._go_to(stored)
+        self.run.ledger.stage_again(said)
         for listener in list(self.listeners):
             listener()
         for fact in pending:
@@ -205,6 +223,8 @@ class Journal:
     def _note_again(self, fact: AnyFact) -> None:
         """Note a fact behind what others appended: what happened and what people said stays, the rest is dropped."""
         bare = _bare(fact)
+        if isinstance(bare, VoteCast) or self._is_by_votes(bare):
+            return  # with what others said meanwhile, votes are counted again
         if isinstance(bare, GrantMade) or (isinstance(bare, DecisionMade) and bare.grant is None):
             if not isinstance(fact, InChild) or isinstance(bare, DecisionMade):
                 self.note_all(facts_to_append(self.run, [bare]))
@@ -218,6 +238,12 @@ class Journal:
                 self.note_all([fact])
         elif isinstance(bare, _HAPPENED):
             self.note_all([fact])
+
+    def _is_by_votes(self, fact: PlainFact) -> bool:
+        """Whether votes made this decision, or the grant that goes with one."""
+        call = fact.call if isinstance(fact, DecisionMade | GrantMade) else None
+        entry = self.run.ledger.entry(call) if call is not None else None
+        return entry is not None and entry.open_ballot is not None
 
     async def take_in(self) -> None:
         """Take in what others appended, if they did: then Overtaken has the next step judged again."""

@@ -8,10 +8,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from placet.core.casting import as_vote
 from placet.core.state import Call
 from placet.core.transitions import Status
 from placet.declare.decisions import DecisionInput, facts_of_decision
 from placet.declare.tool import OnApproval, Tool
+from placet.runtime.casting import cast_in_code
 from placet.runtime.frame import Frame, awaited
 from placet.states.run_state import approval_item
 
@@ -32,7 +34,11 @@ async def decide_in_code(frame: Frame, held: Sequence[tuple[Call, Tool | None]])
         given = await _asked_in_code(frame, call, callback)
         if given is not None:
             decision, _ = facts_of_decision(entry, given, frame.journal.now())
-            if entry.decide_by is None or decision.at < entry.decide_by:  # or it took too long: the question has ended
+            if entry.decide_by is not None and decision.at >= entry.decide_by:
+                continue  # it took too long: the question has ended
+            if entry.open_ballot is not None:
+                await cast_in_code(frame, [as_vote(decision, entry.open_ballot, via="on_approval")])
+            else:
                 frame.note(decision)
 
 
@@ -42,7 +48,7 @@ def _callback(tool: Tool | None) -> OnApproval | None:
 
 async def _asked_in_code(frame: Frame, call: Call, callback: OnApproval) -> DecisionInput | None:
     """What the callback decided, or None: it decided nothing."""
-    item = approval_item(frame.run, frame.run.calls[call.id], frame.run_id, frame.graph)
+    item = approval_item(frame.run, frame.run.calls[call.id], frame.run_id, frame.graph, frame.journal.run)
     try:
         answer = await awaited(callback(frame.context, item))
     except Exception as error:  # noqa: BLE001  # a callback that fails has not decided

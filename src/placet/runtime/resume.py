@@ -12,14 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from placet.core.approvals import Said
+from placet.core.casting import is_new_vote
 from placet.core.deciding import facts_to_append
 from placet.core.log import Log, read_line
 from placet.core.state import RunFold
+from placet.declare.context import RunContextWrapper
 from placet.declare.decisions import BY_HAND
 from placet.declare.run_config import RunConfig
 from placet.facts.errors import RunConflict, RunFinished
-from placet.facts.events import DecisionMade, Erased, GrantMade, InputAdded, RunCancelled, RunEnded, RunStarted
+from placet.facts.events import DecisionMade, Erased, InputAdded, RunCancelled, RunEnded, RunStarted, VoteCast
 from placet.ports import Lease, Store, StoredRun
+from placet.runtime.casting import facts_said
 from placet.runtime.gating import refuse_own_yes
 from placet.runtime.journal import Journal, fold_log
 from placet.states.run_state import RunState
@@ -41,9 +45,11 @@ async def resume(
     journal = Journal(known, run, store, lease, config.clock, config.limits.log)
     if missing:
         await _hand_over(journal, missing, state._log.head)
-    decisions = facts_to_append(run, new_decisions(state))
+    words = new_decisions(state)
+    context = state._context or RunContextWrapper(None)
+    decisions = await facts_said(store, run, words, state._graph, context)
     await refuse_own_yes(store, run, decisions)
-    journal.note_all(decisions)
+    journal.note_words(words, decisions)
     journal.note_all(_new_input(run, state))
     return journal
 
@@ -81,7 +87,7 @@ async def _hand_over(journal: Journal, missing: Sequence[bytes], head: bytes) ->
     journal.log = ahead
 
 
-def new_decisions(state: RunState[Any]) -> tuple[DecisionMade | GrantMade, ...]:
+def new_decisions(state: RunState[Any]) -> tuple[Said, ...]:
     """The decisions of the state that are about calls of this run; those by label wait for their call to come."""
     if state._context is None:
         return ()
@@ -111,6 +117,10 @@ def ended_run(stored: StoredRun, state: RunState[Any]) -> RunFold | None:
         return None
     if len(state._log) > stored.length or (len(state._log) == stored.length and state._log.head != stored.head):
         raise RunConflict(f"Run {state.run_id} has ended in the store, and the state knows another history.")
-    facts_to_append(run, new_decisions(state))
+    words = new_decisions(state)
+    facts_to_append(run, words)
+    for vote in words:
+        if isinstance(vote, VoteCast):
+            is_new_vote(run.ledger, vote, has_ended=True)
     _new_input(run, state)
     return run

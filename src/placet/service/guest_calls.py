@@ -16,7 +16,17 @@ from typing import Literal, TypeVar
 import msgspec
 
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.core.claim import AskedAnew, Claim, ClaimRefused, LeaseLost, Passed, SetAside, TakenBack, judge_claim
+from placet.core.claim import (
+    AskedAnew,
+    AskedOthers,
+    Claim,
+    ClaimRefused,
+    LeaseLost,
+    Passed,
+    SetAside,
+    TakenBack,
+    judge_claim,
+)
 from placet.core.four_eyes import why_decision_does_not_count
 from placet.core.gate import may_be_granted
 from placet.core.guest import (
@@ -53,6 +63,7 @@ from placet.facts.errors import (
 from placet.facts.events import AnyFact, ProposedCall, RunStarted, SessionClosed
 from placet.facts.ids import call_id, mint, split_call_id
 from placet.ports import DeskStore, RequestQuery
+from placet.runtime.casting import not_carried
 from placet.runtime.granting import decision_by_grant, grants_that_decided
 from placet.runtime.output import as_tool_output
 from placet.service import guest_facts as facts
@@ -320,6 +331,7 @@ class GuestCalls:
                 else None,
                 valid_for=call.proposed.approval_valid_for if call.proposed is not None else None,
                 grant=grants[0] if grants else None,
+                not_carried=await not_carried(self._store, run, call, grants[0] if grants else None, four_eyes),
             )
         )
         match verdict:
@@ -333,7 +345,7 @@ class GuestCalls:
                 facts.void(draft, call, verdict, now)
                 await self._decide_by_grants(draft, run_id)
                 return CallNotClaimable(f"Call {call_id(run_id, local)} cannot begin: {verdict.why}.")
-            case LeaseLost():
+            case LeaseLost() | AskedOthers():
                 raise AssertionError("a guest's claim rests on no lease of a driver")
 
     async def _why_not_claimable(self, run: RunFold, run_id: str, call: Call) -> GateError | None:

@@ -19,14 +19,18 @@ from placet.core.story import (
     Moved,
     Note,
     ReportedLate,
+    Required,
     Revoked,
     Story,
     Validated,
+    Voted,
+    VoteWithdrawn,
 )
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
 from placet.facts.events import Record
 from placet.facts.ids import call_id
+from placet.facts.requirements import needs_text
 from placet.facts.verdict_words import WORDS, DecidedStatus
 from placet.ports import OPERATORS, DeskStore, RunQuery
 from placet.service.audit import run_ids
@@ -37,6 +41,9 @@ What: TypeAlias = (
     Literal[
         DecidedStatus,
         "approval revoked",
+        "approvers required",
+        "vote cast",
+        "vote taken back",
         "effect begun",
         "effect over",
         "in doubt",
@@ -191,6 +198,8 @@ class _Reader:
                 yield self._of_decision(step)
             case Revoked():
                 yield self._of_call(step.at, "approval revoked", step.call, step.by, step.reason)
+            case Required() | Voted() | VoteWithdrawn():
+                yield self._of_vote(step)
             case Moved():
                 if step.to == "started":
                     yield self._with_edit(self._of_call(step.at, "effect begun", step.call), step.call)
@@ -203,6 +212,18 @@ class _Reader:
                 yield self._of_call(step.at, "reported late", step.call, detail=step.outcome)
             case Validated() | Escalated():
                 pass
+            case never:
+                assert_never(never)
+
+    def _of_vote(self, step: Required | Voted | VoteWithdrawn) -> AuditEntry:
+        match step:
+            case Required():
+                return self._of_call(step.at, "approvers required", step.call, detail=needs_text(step.requirement))
+            case Voted(vote=vote):
+                how = f"{vote.verdict}, assurance {vote.assurance}"
+                return self._of_call(step.at, "vote cast", step.call, vote.by, vote.reason, how)
+            case VoteWithdrawn():
+                return self._of_call(step.at, "vote taken back", step.call, step.by, step.reason)
             case never:
                 assert_never(never)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
 
 from placet.clock import SYSTEM_CLOCK, Clock
+from placet.core.casting import missing_here, standing_votes, votes_to_take
 from placet.core.deciding import decisions_to_take, facts_to_fork
 from placet.core.fold import as_items, fold
 from placet.core.index import RequestKind
@@ -36,10 +37,11 @@ from placet.declare.tool import Tool
 from placet.declare.tool_values import InvalidArguments
 from placet.facts.codec import JsonObject, NotPlain, fresh, plain_item, plain_str, writable
 from placet.facts.errors import RunFinished, UserError
-from placet.facts.events import DecisionMade, Delivery, GrantMade, InputAdded, RunStarted
+from placet.facts.events import DecisionMade, Delivery, GrantMade, InputAdded, RunStarted, VoteCast
 from placet.facts.ids import call_id, mint, path_of, request_id
 from placet.facts.items import ToolApprovalItem
 from placet.facts.raw_items import RawItem
+from placet.facts.requirements import Requirement
 from placet.states.sdk_states import moved_in
 from placet.states.seal import Keys
 from placet.states.state_codec import (
@@ -207,8 +209,9 @@ class RunState(Generic[T]):
         self._added = ()
 
     def merge(self, other: RunState[T]) -> RunState[T]:
-        """Add the other state's decisions to this one. Of two decisions of one person the newer counts; where two
-        people contradict each other it is an error that names both, and this state is unchanged."""
+        """Add the other state's decisions and votes to this one. Of two decisions of one person the newer counts; where
+        two people contradict each other, and each would decide, it is an error that names both, and this state is
+        unchanged."""
         if not isinstance(other, RunState):
             raise UserError(f"A RunState is merged with another, not with a {type(other).__name__}.")
         if other.run_id != self.run_id:
@@ -216,7 +219,9 @@ class RunState(Generic[T]):
         if self._context is None or other._context is None:
             raise UserError(f"Cannot merge: {NO_CONTEXT}")
         ledger, theirs = self._context._ledger, other._context._ledger
-        ledger.stage(*decisions_to_take(ledger, theirs), theirs.entries_by_hand() if self._made_by_hand else ())
+        votes = votes_to_take(self._run, ledger, theirs)
+        by_hand = theirs.entries_by_hand() if self._made_by_hand else ()
+        ledger.stage(*decisions_to_take(ledger, theirs), by_hand, votes)
         known = {added.id for added in self._added}
         self._added = (*self._added, *(added for added in other._added if added.id not in known))
         return self
@@ -343,7 +348,8 @@ class RunState(Generic[T]):
         assert state._context is not None
         decisions = [fact for fact in document.staged if isinstance(fact, DecisionMade)]
         grants = [fact for fact in document.staged if isinstance(fact, GrantMade)]
-        state._context._ledger.stage(decisions, grants, document.entries)
+        votes = [fact for fact in document.staged if isinstance(fact, VoteCast)]
+        state._context._ledger.stage(decisions, grants, document.entries, votes)
         return state
 
     # -- copying ----------------------------------------------------------------------------------------------------
@@ -475,7 +481,7 @@ def _has_tool(agent: Agent[Any], owner: RunFold, call: Call) -> bool:
 
 
 def interruptions_of(run: RunFold, run_id: str, graph: AgentGraph) -> list[ToolApprovalItem]:
-    return [approval_item(owner, call, run_id, graph) for owner, call in run.waiting()]
+    return [approval_item(owner, call, run_id, graph, run) for owner, call in run.waiting()]
 
 
 def pending_item(run: RunFold, local: str, run_id: str, graph: AgentGraph) -> ToolApprovalItem | None:
@@ -484,10 +490,10 @@ def pending_item(run: RunFold, local: str, run_id: str, graph: AgentGraph) -> To
     call = owner.calls.get(local) if owner is not None else None
     if owner is None or call is None or call.status not in WAITING:
         return None
-    return approval_item(owner, call, run_id, graph)
+    return approval_item(owner, call, run_id, graph, run)
 
 
-def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph) -> ToolApprovalItem:
+def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph, root: RunFold) -> ToolApprovalItem:
     """What a person is shown: the call as it would run, so in doubt after an edit, what the edit made of it."""
     is_as_written = call.edited is None and call.values is None and call.native_kind is None
     item = fresh(call.item)
@@ -504,7 +510,24 @@ def approval_item(owner: RunFold, call: Call, run_id: str, graph: AgentGraph) ->
         why=call.why,
         proposed_arguments=None if call.values is None else call.arguments,
         questions=fresh(call.questions) if call.status is Status.ELICITED else None,
+        **_voting(owner, call, root),
     )
+
+
+class _Voting(TypedDict, total=False):
+    requirement: Requirement
+    votes: tuple[VoteCast, ...]
+    missing: int | None
+
+
+def _voting(owner: RunFold, call: Call, root: RunFold) -> _Voting:
+    """What is known of the votes here: those of the log, and those that are staged."""
+    entry = owner.ledger.entry(call.id)
+    ballot = entry.open_ballot if entry is not None else None
+    if entry is None or ballot is None:
+        return {}
+    votes = standing_votes(ballot, owner.ledger.staged_votes(call.id))
+    return {"requirement": ballot.requirement, "votes": votes, "missing": missing_here(root, entry, ballot, votes)}
 
 
 _KIND_OF: dict[Status, RequestKind] = {Status.IN_DOUBT: "in_doubt", Status.ELICITED: "elicitation"}

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from placet.core.approvals import Said
 from placet.core.fold import as_items, fold
 from placet.core.gate import digest_of
 from placet.core.log import Log
@@ -77,7 +78,7 @@ class _Book:
         self.graph, self.tools_of, self.now = graph, tools_of, now
         self.run = RunFold()
         self.facts: list[e.AnyFact] = []
-        self.staged: list[e.DecisionMade | e.GrantMade] = []
+        self.staged: list[Said] = []
         self._tools: dict[str, Mapping[str, Tool]] = {}
 
     def note(self, path: str, fact: e.PlainFact) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
+from placet.core.votes import Person
 from placet.facts.checks import COUNT, WHOLE, check
 from placet.facts.errors import PositionConflict, RunConflict
 from placet.facts.events import GrantMade, GrantRevoked, InChild, Pattern
@@ -154,6 +155,9 @@ class MemoryStore:
 
     async def four_eyes(self) -> Sequence[Pattern]:
         return ()
+
+    async def people(self, names: Iterable[str]) -> Mapping[str, Person]:
+        return {}
 
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
         return [grant for grant in self._grants.values() if grant.agent == agent] if self._grants else ()

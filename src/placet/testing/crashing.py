@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
+from placet.core.votes import Person
 from placet.facts.errors import StoreError
 from placet.facts.events import GrantMade, Pattern
 from placet.ports import Hold, Lease, Store, StoredRun
@@ -58,6 +59,9 @@ class CrashingStore:
 
     async def holds(self) -> Sequence[Hold]:
         return await self._inner.holds()
+
+    async def people(self, names: Iterable[str]) -> Mapping[str, Person]:
+        return await self._inner.people(names)
 
     async def four_eyes(self) -> Sequence[Pattern]:
         return await self._inner.four_eyes()

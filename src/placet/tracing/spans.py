@@ -488,6 +488,7 @@ HANDLERS: dict[type[e.Fact], _Handler] = {
 
 UNTOLD: frozenset[type[e.Fact]] = frozenset(
     {
+        e.ApproversRequired,
         e.ArgumentsValidated,  # the call's span shows the values
         e.CallsAllowed,
         e.CallsDeferred,
@@ -521,6 +522,8 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.TurnJudged,
         e.TurnLimitSet,
         e.UserChanged,
+        e.VoteCast,  # a question is told when it is decided
+        e.VoteTakenBack,
     }
 )
 """The facts that no span is made of."""

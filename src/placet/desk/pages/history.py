@@ -17,9 +17,12 @@ from placet.core.story import (
     Note,
     NoteKind,
     ReportedLate,
+    Required,
     Revoked,
     RunStory,
     Validated,
+    Voted,
+    VoteWithdrawn,
 )
 from placet.facts.codec import Json
 
@@ -39,11 +42,14 @@ class Stretch:
 _SORT_OF: dict[RequestKind, Sort] = {"approval": "wait", "in_doubt": "doubt", "elicitation": "input"}
 
 
+_ASIDE = (Validated, Escalated, Required, Voted, VoteWithdrawn, ReportedLate)
+
+
 def stretches_of(call: CallStory) -> list[Stretch]:
     """What went on with a call, each until the next thing happened; the last may be open."""
     found: list[Stretch] = []
     for step in call.steps:
-        if isinstance(step, Validated | Escalated | ReportedLate):
+        if isinstance(step, _ASIDE):
             continue  # whatever went on goes on
         if isinstance(step, Moved) and step.to != "started":
             continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
@@ -19,6 +19,7 @@ from placet.clock import Clock
 from placet.core.index import RequestRecord, RunRecord
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
+from placet.core.votes import Person
 from placet.facts.events import (
     AnyFact,
     GrantMade,
@@ -44,6 +45,7 @@ from placet.ports import (
     StoredRun,
     StoreNumbers,
 )
+from placet.stores.people import people_of
 from placet.stores.sql import loading
 from placet.stores.sql.appending import Append, append_of
 from placet.stores.sql.forgetting import delete, erase, purge
@@ -370,6 +372,9 @@ class SQLStore(ABC):
         without: Sequence[tuple[str, str]] = (),
     ) -> bool:
         return await self._write(change_records, steps, facts, at, without)
+
+    async def people(self, names: Iterable[str]) -> Mapping[str, Person]:
+        return await people_of(self, names)
 
     async def four_eyes(self) -> Sequence[Pattern]:
         return read_patterns(await self.record(SETTING, FOUR_EYES))

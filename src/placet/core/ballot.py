@@ -1,0 +1,52 @@
+"""A ballot: what a question about a call needs before it is decided, and the votes that were cast on it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from placet.facts.codec import JsonObject
+from placet.facts.events import ApproversRequired, VoteCast, VoteTakenBack
+from placet.facts.requirements import Requirement
+
+
+class Ballot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    requirement: Requirement
+    request: int
+    """The question that it is about. An elicitation, which asks something else, leaves it behind."""
+    votes: tuple[VoteCast, ...] = ()
+    """All that were cast and not taken back, in this order: of one person the newest counts."""
+    arguments: JsonObject | None = None
+    """What a reviewer made of the arguments, where the question is about that."""
+    editor: str | None = None
+    taken: tuple[VoteTakenBack, ...] = ()
+    """What was taken back: an older copy of such a vote, which some state may still hold, does not count."""
+
+    def anew(self, request: int) -> Ballot:
+        """The same requirement for another question: what was said about the first one does not count there."""
+        return Ballot(requirement=self.requirement, request=request)
+
+    def with_vote(self, vote: VoteCast) -> Ballot:
+        return msgspec.structs.replace(self, votes=(*self.votes, vote))
+
+    def without(self, taken: VoteTakenBack) -> Ballot:
+        left = tuple(each for each in self.votes if each.by != taken.by)
+        return msgspec.structs.replace(self, votes=left, taken=(*self.taken, taken))
+
+    def time_after(self, voter: str | None, now: float) -> float:
+        """The time of what a person decides now: later than what they said before, whatever the clocks say, since they
+        have that before them."""
+        said = [vote.at for vote in self.votes if voter_of(vote) == voter]
+        said += [taken.at for taken in self.taken if taken.by == voter]
+        latest = max(said, default=0.0)
+        return now if now > latest else round(latest + 0.001, 3)
+
+    def again(self, call: str, *, without: str | msgspec.UnsetType | None = msgspec.UNSET) -> ApproversRequired:
+        """The fact by which a question that is asked again needs the same and is about the same. The votes stand,
+        except those of one person."""
+        votes = [each for each in self.votes if each.by != without]
+        return ApproversRequired(call, self.requirement, votes, self.arguments, self.editor)
+
+
+def voter_of(vote: VoteCast) -> str | None:
+    """Whose vote it is: a delegate votes as another person."""
+    return vote.on_behalf_of or vote.by

@@ -1,0 +1,31 @@
+"""The people whom a store knows, as far as a count of votes needs them. A desk keeps them, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from placet.core.votes import Person
+from placet.ports import StoredRecord
+
+
+class HasRecords(Protocol):
+    async def record(self, kind: str, record_id: str) -> StoredRecord | None: ...
+
+
+class _User(msgspec.Struct):
+    name: str
+    is_active: bool = True
+    groups: tuple[str, ...] = ()
+
+
+async def people_of(store: HasRecords, names: Iterable[str]) -> Mapping[str, Person]:
+    found: dict[str, Person] = {}
+    for name in sorted(set(names)):
+        record = await store.record("user", name)
+        if record is not None:
+            user = msgspec.json.decode(record.data, type=_User)
+            found[name] = Person(user.name, frozenset(user.groups), user.is_active)
+    return found
