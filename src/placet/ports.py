@@ -189,7 +189,7 @@ class Lease(msgspec.Struct, gc=False):
     run_id: str
     epoch: int
     live_until: float = math.inf
-    """On the monotonic clock: a driver that finds this in the past must not begin anything. Whoever renews moves it."""
+    """On the monotonic clock: a driver that finds this in the past must not begin anything. A renewal moves it."""
 
 
 class StoredRun(msgspec.Struct, frozen=True, gc=False):
@@ -224,8 +224,8 @@ class Store(Protocol):
     async def append(self, lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold) -> None:
         """Add lines behind the end of `log`: all or none, PositionConflict if that is not the end.
 
-        Without a lease it is a decision (or the like) from outside, which the driver will find. With one that somebody
-        else has taken over: RunConflict. `run` is the fold with the lines: indexes may be built from it.
+        Without a lease it is a decision (or the like) from outside, which the driver will find. With one that
+        another process has taken over: RunConflict. `run` is the fold with the lines: indexes may be built from it.
         """
         ...
 
@@ -387,7 +387,7 @@ class OldestRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store holds at one moment: for metrics, `placet top`, and whoever looks after it."""
+    """What a store holds at one moment: for metrics, `placet top`, and its operators."""
 
     at: float
     """When, by the store's clock."""
@@ -423,7 +423,7 @@ class DeskStore(Store, RecordStore, Protocol):
     """A store that many processes share: what a desk and an engine need beyond driving one run."""
 
     async def load_recent(self, run_id: str) -> StoredRun | None:
-        """What is known of the run, for whoever needs only its end: where the store has a cached fold of the log that
+        """What is known of the run, for code that needs only its end: where the store has a cached fold of the log that
         this code can use, the log begins behind it (`log.start`, `log.base`). Otherwise it is the whole log."""
         ...
 

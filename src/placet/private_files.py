@@ -15,8 +15,8 @@ _GROUP, _OTHERS = 0o070, 0o007
 def make_private(path: str | Path) -> None:
     """Make the file, if it is not there, for its owner alone. What SQLite puts beside it gets the same rights.
 
-    A file that is there keeps its rights: whoever widened them may have had a reason. What cannot be made is not made:
-    whoever opens it next says why.
+    A file that is there keeps its rights: they may have been widened for a reason. What cannot be made is not made:
+    opening it says why.
     """
     with contextlib.suppress(OSError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))

@@ -119,8 +119,8 @@ def is_new(ledger: Ledger, decision: DecisionMade, *, has_ended: bool) -> bool:
 
 
 def refuse_if_late(entry: Entry, at: float) -> None:
-    """StaleApproval for a decision about a question that had ended by then, whether or not somebody has noted its
-    end."""
+    """StaleApproval for a decision about a question that had ended by then, whether or not its end
+    is recorded."""
     if entry.decide_by is not None and at >= entry.decide_by:
         raise StaleApproval(f"Call {entry.call} was to be decided by {time_text(entry.decide_by)}: it is too late.")
 
@@ -130,7 +130,7 @@ def _finished() -> RunFinished:
 
 
 def same_decision(one: DecisionMade, other: DecisionMade) -> bool:
-    """Whether two decisions say the same of a call, whoever made them and whenever."""
+    """Whether two decisions say the same of a call; their authors and times do not count."""
     return _substance(one) == _substance(other)
 
 

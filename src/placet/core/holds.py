@@ -1,4 +1,4 @@
-"""Holds: what an operator keeps from starting, in a run that is driven and in one that somebody looks at."""
+"""Holds: what an operator keeps from starting, in a run that is driven and in one that is only shown."""
 
 from __future__ import annotations
 

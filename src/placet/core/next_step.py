@@ -151,9 +151,9 @@ def _with_calls(run: RunFold, calls: list[Call], statuses: set[Status], set_asid
 
 
 def _orphans(run: RunFold, calls: list[Call]) -> list[Call]:
-    """Started calls on which no process works: whoever claimed them is gone, and nobody knows what happened to them.
-    They come before everything else that may begin, because what they did may matter to it. (A nested run has a log of
-    its own, which says how far it got: it just goes on.)"""
+    """Started calls on which no process works: the process that claimed them is gone, and it is unknown what happened
+    to them. They come before everything else that may begin, because what they did may matter to it. (A nested run has
+    a log of its own, which says how far it got: it just goes on.)"""
     return [call for call in calls if call.status is _STARTED and call.id not in run.children]
 
 

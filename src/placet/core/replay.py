@@ -42,7 +42,7 @@ _PLAIN = (
     [ResponseReceived, ArgumentsValidated, *_FREE[1:]],
     [ResponseReceived, ArgumentsValidated, *_ASKED[1:]],
 )
-"""What stands from one answer to the next where one call was made, and nobody, or somebody, had to approve it; with
+"""What stands from one answer to the next where one call was made, with or without an approval; with
 arguments that validation changed, or without."""
 _RAN: tuple[Outcome, ...] = ("finished", "failed")
 

@@ -1,8 +1,8 @@
-"""The fold of a run as bytes, and back: a cache, so that whoever needs only the end of a long log reads only that.
+"""The fold of a run as bytes, and back: a cache, so that code that needs only the end of a long log reads only that.
 
 It can always be made again from the log. It is only made between turns: the open turn, its questions, decisions and
-claims always come out of the log itself. The bytes have no format that must be kept: whoever stores them notes which
-code wrote them, and other code folds the log instead.
+claims always come out of the log itself. The bytes have no format that must be kept: the code that stores them notes
+which code wrote them, and other code folds the log instead.
 """
 
 from __future__ import annotations

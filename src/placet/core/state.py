@@ -218,7 +218,7 @@ class RunFold(msgspec.Struct, omit_defaults=True):
 
     def become(self, other: RunFold) -> None:
         """Take over what the other is. This fold, those of the runs nested in it, and their usage stay the objects
-        that others hold; the ledger, which all of them share, is left to whoever calls this."""
+        that others hold; the ledger, which all of them share, is left to the caller."""
         children: dict[str, RunFold] = {}
         for path, child in other.children.items():
             children[path] = self.children.get(path) or RunFold(path, self.ledger)

@@ -46,7 +46,7 @@ class Status(Enum):
     ELICITED = "elicited"
     """Its tool function asked for a person's input and ended for now."""
     SUPPLIED = "supplied"
-    """The input is there, or somebody declined to give it: either way the tool function continues with that."""
+    """The input is there, or a person declined to give it: either way the tool function continues with that."""
     ENDED = "ended"
 
 
@@ -135,7 +135,7 @@ TABLE: dict[Status, dict[Move, Status]] = {
     Status.ELICITED: {
         Move.ELICIT: Status.ELICITED,  # an answer was taken back: it is asked again, under a new number
         Move.APPROVE: Status.SUPPLIED,
-        Move.REJECT: Status.SUPPLIED,  # the tool function reads that nobody gives the input
+        Move.REJECT: Status.SUPPLIED,  # the tool function reads that it gets no input
         Move.RESPOND: Status.SUPPLIED,
         Move.CLOSE: Status.ENDED,
     },

@@ -21,7 +21,7 @@ class AgentGraph:
 
     def __init__(self, root: Agent[Any], *, stand_ins: bool = False) -> None:
         """`stand_ins`: an agent that nobody declares any more is shown by its address, has no tools, and is no error.
-        For whoever ends a run, or only shows it."""
+        For code that ends a run, or only shows it."""
         self.root = root
         self._has_stand_ins = stand_ins
         self._known: dict[str, Agent[Any]] = {root.address: root}

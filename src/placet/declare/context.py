@@ -211,7 +211,8 @@ class ToolContext(RunContextWrapper[T]):
         """The arguments' text, and the values that validation made of it when the call was proposed."""
 
     def take_bound(self, text: str) -> Any:  # Any: what the tool's own function takes
-        """The values that were made of this very text, once: whoever takes them owns them. None: there are none."""
+        """The values that were made of this very text, once: the caller that takes them owns them. None: there are
+        none."""
         found, self._bound = self._bound, None
         return found[1] if found is not None and found[0] == text else None
 

@@ -90,6 +90,6 @@ class AsRunHooks(RunHooks[T]):
 
 
 def has_hook_for(hooks: RunHooks[Any], event: str) -> bool:
-    """Whether somebody wrote a method for this event: what nobody hears need not be copied for them."""
+    """Whether the hooks have a method for this event: without one, nothing need be copied for it."""
     method = getattr(getattr(hooks, event), "__func__", None)
     return method is not getattr(RunHooks, event) and method is not getattr(AgentHooks, event, None)

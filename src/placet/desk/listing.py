@@ -1,4 +1,4 @@
-"""Lists of a store: whole, page after page, unless somebody asks for so many."""
+"""Lists of a store: whole, page after page, unless a number was asked for."""
 
 from __future__ import annotations
 

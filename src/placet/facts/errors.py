@@ -9,7 +9,7 @@
     │   ├── InvalidProposal                a guest proposes a call that cannot be written down or judged
     │   └── LimitExceeded                  an argument, an output or a log is larger than the limit that is named
     │       └── TooManyWaiting             ... a guest has as many calls waiting, or asks as often, as it may
-    ├── ModelBehaviorError                 the model answered what no run can go on with
+    ├── ModelBehaviorError                 the model's answer cannot be used
     │   └── ModelRefusalError              ... it refused, where an output_type was asked for
     ├── GuardrailTripped                   a rule in code stopped the run
     │   ├── InputGuardrailTripwireTriggered
@@ -17,13 +17,13 @@
     │   ├── ToolInputGuardrailTripwireTriggered
     │   └── ToolOutputGuardrailTripwireTriggered
     ├── MaxTurnsExceeded                   the run used up its turns; resume it with a larger max_turns
-    ├── ToolError                          a tool's body failed (data for the model unless the tool says otherwise)
+    ├── ToolError                          a tool function failed (data for the model unless the tool says otherwise)
     │   ├── ToolTimeoutError               ... it took longer than its timeout
     │   ├── ToolOutputError                ... it ran, and what it returned cannot be written down
-    │   └── ToolOutcomeUnknown             ... nobody knows whether it happened: the call is in doubt
+    │   └── ToolOutcomeUnknown             ... it is unknown whether it happened: the call is in doubt
     ├── ToolsetUnavailable                 a server whose tools an agent has cannot be asked for them
-    ├── AccessDenied                       whoever asks is not known to the desk, or may not do this
-    ├── RunConflict                        somebody else drives this run, or its two logs differ
+    ├── AccessDenied                       the desk does not know the user, or they may not do this
+    ├── RunConflict                        another process drives this run, or its two logs differ
     ├── StaleApproval                      a decision contradicts one in the log, or is about something that changed
     ├── RunFinished                        a decision came after the end of the run
     ├── ProviderError                      a model's provider failed: it may or may not have taken the request
@@ -31,17 +31,17 @@
     │   └── RequestNotTaken                ... and it certainly did not take it: nothing was delivered
     │       └── ServerHistoryNotFound      ... because what it kept of the run is gone: resume with own_history=True
     ├── GateError                          a guest's call does not run, and this says why
-    │   ├── CallRejected                   ... somebody said no, or nobody said yes in time
-    │   ├── CallAnswered                   ... somebody answered in its place (`output`)
-    │   ├── CallNotClaimable               ... it waits, is held back, or must be asked about anew
-    │   ├── CallClaimed                    ... somebody claimed it before, or it has ended: it can only be read
+    │   ├── CallRejected                   ... it was rejected, or not approved in time
+    │   ├── CallAnswered                   ... a person answered in its place (`output`)
+    │   ├── CallNotClaimable               ... it waits, is held back, or must be asked about again
+    │   ├── CallClaimed                    ... it was claimed before, or has ended: it can only be read
     │   ├── CallNotFound                   ... this guest has no such call
     │   ├── PermitRefused                  a token that is none, or that does not count any more
-    │   ├── GateTimeout                    ... nobody decided within the time that the guest had
+    │   ├── GateTimeout                    ... there was no decision within the time that the guest had
     │   └── GateUnavailable                ... the desk did not answer, or not in words that are understood
-    ├── DeliveryUnknown                    nobody knows whether a request was taken: resume with resend=True | False
+    ├── DeliveryUnknown                    it is unknown whether a request was taken: resume with resend=True | False
     └── StoreError                         the store could not do its work
-        ├── IndexAltered                   what a store lists is not what the run's log says: somebody changed it
+        ├── IndexAltered                   what a store lists is not what the run's log says
         ├── PositionConflict               an append named a position that is not the end of the log
         └── IllegalTransition              a fact cannot follow the facts before it (nothing was changed)
 

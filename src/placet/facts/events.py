@@ -649,7 +649,7 @@ class UserChanged(Fact, frozen=True, tag="user"):
 
 
 class PasswordChanged(Fact, frozen=True, tag="password"):
-    """Of the operators' log: somebody has a new password. Nothing of it is recorded."""
+    """Of the operators' log: a user has a new password. Nothing of it is recorded."""
 
     name: str
     by: str | None

@@ -1,6 +1,6 @@
 """What a run produced, as its users see it: items with the agent that made them, and the model's responses.
 
-A raw item is a plain dict in the shape of the Responses API (or, where somebody made the item by hand, an object of the
+A raw item is a plain dict in the shape of the Responses API (or, where the item was made by hand, an object of the
 `openai` package). Fields and item types that we do not know are kept as they are.
 """
 

@@ -94,7 +94,7 @@ class ModelSettings:
 
     @classmethod
     def of(cls, given: ModelSettings | Mapping[str, Any] | None) -> ModelSettings:
-        """Settings that may also be given as a dict. Anything else is left for whoever checks it."""
+        """Settings that may also be given as a dict. Anything else is left to the check that follows."""
         if not isinstance(given, Mapping):
             return given if given is not None else cls()
         unknown = sorted(set(given) - {each.name for each in fields(cls)})

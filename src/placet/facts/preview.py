@@ -1,5 +1,5 @@
-"""Commands and patches as a person reads them before saying yes: lines with a kind each, to be coloured by whoever
-shows them. Everything that would run is there; nothing is interpreted.
+"""Commands and patches as a person reads them before saying yes: lines with a kind each, to be coloured by the code
+that shows them. Everything that would run is there; nothing is interpreted.
 """
 
 from __future__ import annotations

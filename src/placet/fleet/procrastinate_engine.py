@@ -33,7 +33,7 @@ logger = logging.getLogger("placet.fleet")
 
 TASK = "placet:advance"
 SWEEP_SECONDS = 1.0
-"""How long a ring that was lost goes unnoticed: once in so many seconds somebody looks, in the whole fleet."""
+"""How long a lost notification goes unnoticed: once in so many seconds one worker of the fleet looks."""
 SWEEP_LIMIT = 1000
 HEARTBEAT_SECONDS = 5.0
 POLL_SECONDS = 5.0

@@ -1,7 +1,7 @@
 """One live connection to a server. One task owns it: it opens it and closes it; anybody's task may ask through it.
 
-The SDK's transports live in cancel scopes that must be left by the task that entered them, in order. So whoever uses a
-connection never enters it: a run that is cancelled, or another task than the one that connected, cannot tear it.
+The SDK's transports live in cancel scopes that must be left by the task that entered them, in order. So code that uses
+a connection never enters it: a run that is cancelled, or another task than the one that connected, cannot tear it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Connection:
 
     @property
     def client(self) -> Client:
-        assert self._client is not None, "whoever asks has opened it"
+        assert self._client is not None, "the caller has opened it"
         return self._client
 
     @property

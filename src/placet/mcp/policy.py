@@ -47,7 +47,7 @@ class Policy:
             self._by_tool = dict(self._of_lists(raw) if _is_by_lists(raw) else self._of_names(raw))
             self._others = self._by_tool.pop(OTHERS, True)  # silence asks
         elif raw is not None and callable(raw):
-            self._rule = given  # type: ignore[assignment]  # whoever gives a function gives one of this kind
+            self._rule = given  # type: ignore[assignment]  # a given function is of this kind
         elif raw is not None:
             self._others = self._is_asked(raw, "require_approval")
 

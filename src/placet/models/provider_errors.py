@@ -74,7 +74,7 @@ def _of_status(error: Exception, status: int, response: Any, provider: str) -> P
         transient = advice == "true"
     if code in _PAID_UP:
         transient = False
-    was_refused = 400 <= status < 500 and status != 408  # whoever answers 5xx may have done the work before
+    was_refused = 400 <= status < 500 and status != 408  # a server that answers 5xx may have done the work before
     kind = RequestNotTaken if was_refused else ProviderError
     hint = _hint(status, provider)
     if was_refused and _is_unknown_to_server(code, _brief(error)):

@@ -32,7 +32,7 @@ async def shared_client(key: Hashable, make: Callable[[], C]) -> C:
         holder = _held(client)
         kept[key] = (client, holder)
         await anext(holder)
-    return kept[key][0]  # type: ignore[return-value]  # whoever made it under this key made a C
+    return kept[key][0]  # type: ignore[return-value]  # what is made under this key is a C
 
 
 async def _held(client: Closable) -> AsyncIterator[None]:

@@ -47,7 +47,7 @@ class DecisionListener:
         frame.run.ledger.listen(self._on_news_in_loop)
 
     def open(self) -> None:
-        """Listen to the store from now on, if somebody is waited for: nobody else has anything to say."""
+        """Listen to the store from now on, if the run waits for a decision: nothing else can come from there."""
         if self._listening is not None or not self._frame.run.ledger.has_open():
             return
         store = self._frame.journal.store
@@ -82,7 +82,7 @@ class DecisionListener:
                     self._frame.news.set()
                 await store.wait_for_news(seen, LOOK_SECONDS)
                 await asyncio.sleep(PAUSE_SECONDS)
-            except StoreError:  # it is away: whoever writes to it says so
+            except StoreError:  # it is away: the code that writes to it reports that
                 await asyncio.sleep(LOOK_SECONDS)
             except Exception:  # nobody waits for this task: what ends it would be noticed by nobody
                 logger.exception("news not heard", extra={"action": "listening_failed"})

@@ -60,7 +60,7 @@ _default_observers: Callable[[RunConfig], Sequence[Observer]] | None = None
 
 def set_default_observers(give: Callable[[RunConfig], Sequence[Observer]]) -> None:
     """Ask this function who watches a run besides the observers of its configuration."""
-    global _default_observers  # noqa: PLW0603  # one per process: whoever traces all runs sets it
+    global _default_observers  # noqa: PLW0603  # one per process: a program that traces all runs sets it
     _default_observers = give
 
 

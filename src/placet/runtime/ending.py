@@ -26,7 +26,7 @@ _HAS_A_RESULT = frozenset({"finished", "failed", "answered"})
 async def judge_turn(frame: Frame) -> None:
     """All calls of the turn have ended. Once, over the outputs in the model's order: is this the end?"""
     run, behavior = frame.run, frame.agent.tool_use_behavior
-    must_ask = run.agent != run.response_agent or run.has_new_input  # a handoff, or somebody added something
+    must_ask = run.agent != run.response_agent or run.has_new_input  # a handoff, or input was added
     if behavior == "run_llm_again" or must_ask:
         await ask_model(frame)
         return

@@ -230,7 +230,7 @@ def _written(frame: Frame, job: Job, value: object) -> Json:
 async def _run_tool_function(frame: Frame, job: Job) -> None:
     """Run the tool function of a claimed call, and note how the call ended, if it has."""
     ctx = tool_context(frame, job)
-    frame.journal.require_lease()  # the last moment: whoever took the run over holds this call to be in doubt
+    frame.journal.require_lease()  # the last moment: the process that took the run over puts this call in doubt
     all_hooks = frame.all_hooks
     if all_hooks and job.call.id not in frame.run.children and ctx.answers is None:
         await _notify_of_start(frame, job, ctx)  # what goes on was told of when it began
@@ -453,7 +453,7 @@ async def _reconcile(frame: Frame, job: Job, arguments: JsonObject) -> None:
     await frame.journal.commit()
     try:
         found = await awaited(job.tool.recovery(tool_context(frame, job), arguments))
-    except Exception as error:  # noqa: BLE001  # whoever cannot find out leaves it to a person
+    except Exception as error:  # noqa: BLE001  # a function that cannot find out leaves it to a person
         frame.note(in_doubt(frame, job, f"its recovery function raised {type(error).__name__}: {error}"))
         return
     match found:

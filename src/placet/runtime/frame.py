@@ -52,7 +52,7 @@ _NONE: Mapping[str, Any] = {}  # what most runs have none of is not made for eac
 
 
 async def _not_yet(_frame: Frame) -> None:
-    raise AssertionError("whoever makes a frame gives it the loop")
+    raise AssertionError("the code that makes a frame gives it the loop")
 
 
 class Frame:

@@ -214,7 +214,7 @@ def _asks_code(tool: Tool | None) -> bool:
 
 
 def _is_switched(tool: Tool | None) -> bool:
-    """Whether the tool is not simply there: somebody has to be asked whether it is."""
+    """Whether the tool is not simply there: a rule or a server has to be asked whether it is."""
     return tool is not None and tool.is_enabled is not True
 
 

@@ -112,7 +112,7 @@ async def take(step: Step, frame: Frame) -> bool:
 
 
 async def _take_unusual(step: RecoverCalls | SettleRequest | CancelRun | ReportTripwire, frame: Frame) -> None:
-    """A step after something that usually does not happen: a driver died, a request was lost, somebody stopped it."""
+    """A step after something that usually does not happen: a driver died, a request was lost, it was cancelled."""
     match step:
         case RecoverCalls():
             await recover_calls(frame, step.calls)

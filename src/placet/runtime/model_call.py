@@ -388,7 +388,7 @@ async def _look(frame: Frame, request: ModelRequest, retrying: Retrying, cause: 
         try:
             found = await look(request)
             break
-        except Exception as error:  # noqa: BLE001  # whoever cannot look does not know
+        except Exception as error:  # noqa: BLE001  # a model that cannot look does not know
             cause = cause or error
             delay = retrying.delay_after(error)
             if delay is None:

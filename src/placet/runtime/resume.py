@@ -1,10 +1,10 @@
 """Where a drive begins: a new run, or one that a state and a store know. The store's log is the truth.
 
 (1) The store does not know the run: the state's log is taken over. (2) The state's log is a prefix: the run goes on
-from the store's end. (3) The state knows more: the store takes it over. (4) The logs differ: RunConflict. (5) Somebody
-drives the run: RunConflict, from the store's lease. (6) The run has ended: its recorded result is given back. In all
-cases the state's new decisions are appended, an equal one is ignored, and a contradicting one raises before anything
-runs.
+from the store's end. (3) The state knows more: the store takes it over. (4) The logs differ: RunConflict. (5) Another
+process drives the run: RunConflict, from the store's lease. (6) The run has ended: its recorded result is given back.
+In all cases the state's new decisions are appended, an equal one is ignored, and a contradicting one raises before
+anything runs.
 """
 
 from __future__ import annotations

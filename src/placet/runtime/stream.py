@@ -138,7 +138,7 @@ class StreamQueue:
         self._is_abandoned = False
 
     def raw(self, event: RawEvent) -> bool:
-        """Tell a raw event. False: too much is unread, and whoever reads from the provider must wait for room."""
+        """Tell a raw event. False: too much is unread, and the reader of the provider must wait for room."""
         self._has_begun_answer = True
         self._size += _size_of(event.data)
         self._put(RawResponsesStreamEvent(event.data))

@@ -28,7 +28,7 @@ def validate_calls(frame: Frame, calls: Sequence[Call], tools: Sequence[Tool | N
 
 def settle_values(frame: Frame, call: Call, tool: Tool) -> Exception | None:
     """Store what validation makes of a call's arguments, where that is something else; what is wrong with them, if they
-    do not fit. Arguments that are not one JSON object are left to whoever judges them."""
+    do not fit. Arguments that are not one JSON object are left to the gate."""
     arguments = call.values if call.values is not None else parse_arguments(call.arguments)
     if arguments is None:
         return None

@@ -49,7 +49,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Nothing is wrong: the log is what it was, or was deleted by somebody who said so."""
+        """Nothing is wrong: the log is what it was, or was deleted by a person, and that is recorded."""
         return self.verdict in ("whole", "deleted")
 
 
@@ -100,7 +100,7 @@ async def _operators(store: DeskStore, kept: list[Head]) -> tuple[Verdict | None
         verdict = _verdict_on(log, kept) if len(log) or kept else None
         problem = await operators_problem(store, operators) if verdict is None or verdict.is_whole else None
         if problem is not None and (await store.operators_log()).head != log.head:
-            return await _operators(store, kept)  # somebody wrote in between
+            return await _operators(store, kept)  # there was a write in between
     except PlacetError as error:
         return Verdict(run_id=OPERATORS, verdict="unreadable", message=str(error)), Operators()
     if problem is not None:
@@ -142,7 +142,7 @@ async def _verdict(store: DeskStore, run_id: str, kept: list[Head], operators: O
             if problem is None:
                 return verdict
             again = await store.load(run_id)
-            if again is not None and again.head == log.head:  # nobody wrote in between
+            if again is not None and again.head == log.head:  # there was no write in between
                 return Verdict(run_id=run_id, verdict="altered", message=problem)
     except PlacetError as error:
         return Verdict(run_id=run_id, verdict="unreadable", message=str(error))

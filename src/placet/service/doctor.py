@@ -56,7 +56,7 @@ async def examine(store: DeskStore, agents: Sequence[Agent[Any]]) -> AsyncIterat
 
 
 def lacks_code(graph: AgentGraph, run: RunFold) -> bool:
-    """Whether calls that somebody's code let begin, or had asked about, need an agent or a tool that is not here.
+    """Whether calls that a user's code let begin, or had asked about, need an agent or a tool that is not here.
 
     A call that no rule has judged does not count: models also name tools that nobody has.
     """

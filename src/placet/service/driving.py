@@ -150,7 +150,7 @@ class RunDriver:
             logger.warning("run left alone", extra={"action": "run_left", "run_id": run_id, "error": str(error)})
             return False
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  # one must not stop the others
-            # An error of a run is in the run's log, and the run waits for somebody to resume it. One without a state
+            # An error of a run is in the run's log, and the run waits for a person to resume it. One without a state
             # came before the run was begun: no log has it, and without a pause the run would be tried forever.
             _log_stopped(run_id, error)
             return getattr(error, "state", None) is not None
@@ -226,7 +226,7 @@ class RunDriver:
             await self._store.append(None, log, [line], run)
 
     async def _load(self, run_id: str) -> tuple[Log, RunFold] | None:
-        """The end of the run's log and its fold; the whole log where somebody watches, who is told all of it."""
+        """The end of the run's log and its fold; the whole log where there are observers, which get all of it."""
         if not self._config.observers:
             found = await load_recent(self._store, run_id)
             return None if found is None else found[1:]

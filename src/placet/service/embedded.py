@@ -77,7 +77,7 @@ class EmbeddedEngine:
                     seen = await self._store.latest_sequence()
                     self._bell.set()
                 await asyncio.sleep(NEWS_SECONDS)
-            except StoreError:  # it is away: whoever looks says so
+            except StoreError:  # it is away: the code that looks reports that
                 await asyncio.sleep(SWEEP_SECONDS)
             except Exception:  # without an ear, news would be found by looking alone, and nobody would know why
                 logger.exception("news not heard", extra={"action": "listening_failed"})

@@ -1,7 +1,7 @@
 """Questions as the logs ask them: what a person is shown, and decides about, comes from the log that is executed.
 
-A store's index of questions is for lists. Whoever wrote to the database past Placet could have changed it, so one
-question is compared with the log before it is shown and before it is decided.
+A store's index of questions is for lists. A program that wrote to the database without Placet could have changed it, so
+one question is compared with the log before it is shown and before it is decided.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     grant: str | None = None
     """The standing decision that decided: `by` is who made it, and has perhaps not seen this call."""
     asked: JsonObject | None = None
-    """Of a call that somebody edited, what was asked about."""
+    """Of a call that a person edited, what was asked about."""
     runs: JsonObject | None = None
     """Of such a call, what they made of it: that is what runs."""
 

@@ -1,7 +1,7 @@
 """A session in a conversation that OpenAI keeps: every process with the key can open it by its id.
 
 What changes the conversation is sent once: a request that the server may have taken is never repeated from here, not
-even by the client's own retries, because adding is not idempotent. It fails, and whoever wrote looks at what is there.
+even by the client's own retries, because adding is not idempotent. It fails, and the writer looks at what is there.
 Only a request that was certainly refused (the rate limit) is tried again.
 """
 

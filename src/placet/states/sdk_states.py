@@ -379,7 +379,7 @@ class _Reader:
 
     async def _keep_standing(self) -> None:
         """Standing decisions of earlier turns, as grants of this run: of agents that it has come to, for tools that
-        they still have. What is not distinguished is not kept: then somebody is asked."""
+        they still have. What is not distinguished is not kept: then a person is asked."""
         run, graph, context = self.run, self.book.graph, self.state.context
         at_work = {graph.at(each).name: each for each in (run.starting_agent, run.response_agent, run.agent)}
         told = [(each.agent.name, each.tool_key, each.decision) for each in context.function_tool_approvals]

@@ -1,4 +1,4 @@
-"""Values that never travel: left out of a stored state by name, and missed by name when somebody needs them."""
+"""Values that never travel: left out of a stored state by name, and missed by name when they are needed."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def _validated(arguments: JsonObject) -> ValidatedArguments:
 def _about_actions(rule: ComputerRule) -> Callable[[RunContextWrapper[Any], JsonObject, str], Awaitable[bool]]:
     async def ask(ctx: RunContextWrapper[Any], arguments: JsonObject, call_id: str) -> bool:
         if arguments.get("safety_checks"):
-            return True  # somebody has to acknowledge it
+            return True  # a person has to acknowledge it
         answer = rule if isinstance(rule, bool) else await _awaited(rule(ctx, actions_of(arguments), call_id))
         return answer is not False
 

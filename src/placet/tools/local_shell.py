@@ -82,7 +82,7 @@ class LocalShell:
     async def _start(
         self, command: str, kept: Sequence[ClippedOutput]
     ) -> tuple[asyncio.subprocess.Process, list[asyncio.Task[None]]]:
-        """Pipes of our own: asyncio's would make the end of a command wait for whoever still holds them open."""
+        """Pipes of our own: asyncio's would make the end of a command wait for processes that still hold them open."""
         pipes = [os.pipe(), os.pipe()]
         try:
             process = await asyncio.create_subprocess_exec(

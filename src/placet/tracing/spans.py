@@ -235,7 +235,7 @@ class DriveTrace:
         opened.span.set_attribute("placet.run.status", opened.status or ("waiting" if is_waiting else "stopped"))
         opened.span.set_attributes(of_usage(opened.usage))
         if isinstance(error, asyncio.CancelledError):
-            opened.span.set_attribute("error.type", kind_of(error))  # somebody wanted it: no failure
+            opened.span.set_attribute("error.type", kind_of(error))  # it was asked for: no failure
         elif error is not None and opened.status != "ended":
             self._fail(opened.span, kind_of(error), error)
         self._end(opened.span, self._at)

@@ -487,7 +487,7 @@ class Accounts:
         await self._store.replace_record(_record("token", token.id, used, token.owner, token.expires_at))
 
     async def _found(self, kind: str, record_id: str) -> StoredRecord | None:
-        """What is under an id that somebody showed: it may be any text, also one that no store can hold."""
+        """What is under an id that a client sent: it may be any text, also one that no store can hold."""
         return await self._store.record(kind, record_id) if record_id.isascii() and record_id.isprintable() else None
 
     def _now(self) -> float:

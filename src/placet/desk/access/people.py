@@ -41,7 +41,7 @@ def patterns_of(scopes: Iterable[DecisionScope]) -> list[Pattern]:
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody whom this desk knows. A program is a user without a password, with tokens."""
+    """A user of this desk. A program is a user without a password, with tokens."""
 
     name: str
     role: Role

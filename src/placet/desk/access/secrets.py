@@ -35,7 +35,7 @@ def is_secret(shown: str, kept: str) -> bool:
 
 
 def hash_password(password: str) -> str:
-    """What is kept of a password, which somebody might guess: slow to try, salted."""
+    """What is kept of a password, which can be guessed: slow to try, salted."""
     salt = os.urandom(16)
     return "$".join(["scrypt", str(SCRYPT_N), str(SCRYPT_R), str(SCRYPT_P), salt.hex(), _scrypt(password, salt).hex()])
 

@@ -96,7 +96,7 @@ async def _check_hold(web: Web, actor: Actor, kind: HoldKind, name: str) -> None
 
 async def _held_by(web: Web, kind: HoldKind, name: str) -> str:
     found = next((each for each in await web.desk.holds() if (each.kind, each.name) == (kind, name)), None)
-    who = (found.by if found is not None else None) or "somebody else"
+    who = (found.by if found is not None else None) or "another person"
     return f"The {kind} {name[:80]!r} is held by {who}: they release it, or an admin does."
 
 

@@ -2,7 +2,7 @@
 
 The key is kept with the answer in the desk's store, for a day; after that it is a new key. What is made under it gets
 its id from the attempt that the store keeps, so that it bears being done again: a process that died in between leaves
-nothing that is stuck, and whoever goes on makes nothing twice. An answer that shows a secret is not kept.
+nothing that is stuck, and the process that continues makes nothing twice. An answer that shows a secret is not kept.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
     since: float
     """When a process was last known to work on it; 0: none does, and it may be done again."""
     attempt: str = ""
-    """What is made under the key is named after this. Whoever takes over keeps it; a new key has another."""
+    """What is made under the key is named after this. A process that takes over keeps it; a new key has another."""
     status: int | None = None
     headers: dict[str, str] = {}
     body: str = ""

@@ -61,7 +61,7 @@ async def _from(first: bytes, stream: AsyncGenerator[bytes]) -> AsyncIterator[by
 
 
 async def _while_known(ask: ApiRequest[EventFilter, Nothing], stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """A stream lasts as long as whoever opened it may look: that is asked again with every heartbeat."""
+    """A stream lasts as long as its user may look: that is asked again with every heartbeat."""
     every, asked_at = ask.web.settings.heartbeat_seconds, ask.web.clock.monotonic()
     async with aclosing(stream):
         async for text in stream:

@@ -76,7 +76,7 @@ class RequestCard:
 
     @property
     def asked_anew(self) -> str:
-        """The question that followed, where the approval was taken back: only then somebody closed one."""
+        """The question that followed, where the approval was taken back: only then a question was closed by hand."""
         if self.request.status != "closed" or self.request.decided_by is None:
             return ""
         before, _, number = self.request.id.rpartition("#")
@@ -258,7 +258,7 @@ async def who_may(web: Web, actor: Actor, request: DeskRequest) -> str:
         )
     ]
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    text = f"{', '.join(names[:MAX_NAMES])}{more}." if names else "Nobody yet: an admin must give somebody the right."
+    text = f"{', '.join(names[:MAX_NAMES])}{more}." if names else "No one yet: an admin must give a user the right."
     if is_demanded(await web.desk.four_eyes(), request.agent, request.tool):
         text += " The person who started the run can only reject."
     return text

@@ -168,7 +168,7 @@ async def _refused(request: Request, card: RequestCard, form: Form, problem: Pro
 
 def _refusal_title(problem: Problem, card: RequestCard) -> str:
     if problem.winner is not None:
-        return f"{problem.winner.by or 'Somebody'} was quicker."
+        return f"{problem.winner.by or 'Another person'} was quicker."
     return "Not decided." if card.request.status == "pending" else "Too late."
 
 
@@ -311,7 +311,7 @@ async def review_together(request: Request) -> Response:
 
 async def _why_left_out(web: Web, actor: Any, row: DeskRequest, digest: str) -> str | None:
     if row.status != "pending":
-        return f"{STATUS_LABEL[row.status].lower()} by {row.decided_by or 'somebody'} meanwhile"
+        return f"{STATUS_LABEL[row.status].lower()} by {row.decided_by or 'an unnamed person'} meanwhile"
     if row.digest != digest:
         return "it changed since it was on your screen"
     if row.kind == "in_doubt":
@@ -380,7 +380,7 @@ async def _outcome(web: Web, actor: Any, row: DeskRequest, decision: Decision) -
         now_row = await request_or_404(web, row.id)
         text = problem.detail
         if problem.winner is not None:
-            text = f"{problem.winner.by or 'Somebody'} was quicker: {STATUS_LABEL[now_row.status].lower()}."
+            text = f"{problem.winner.by or 'Another person'} was quicker: {STATUS_LABEL[now_row.status].lower()}."
         return Outcome(row.tool, summary, False, text)
     return Outcome(row.tool, summary, True, f"{STATUS_LABEL[done.status]}.")
 

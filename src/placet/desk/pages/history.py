@@ -154,7 +154,7 @@ def output_text(output: Json) -> str:
 
 
 def who(by: str | None) -> str:
-    return by or "somebody"
+    return by or "an unnamed person"
 
 
 # -- what led to a question -------------------------------------------------------------------------------------------

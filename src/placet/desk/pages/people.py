@@ -17,7 +17,7 @@ from placet.facts.errors import AccessDenied, UserError
 
 DAY = 86400.0
 NOTHING = "nothing"
-"""How a form says that somebody may decide no call at all: an empty field is everything."""
+"""How a form says that a user may decide no call at all: an empty field is everything."""
 LIFETIMES = (("", "never"), ("1", "in a day"), ("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"))
 
 

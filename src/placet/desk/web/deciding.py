@@ -139,7 +139,7 @@ def _grant(always: bool | Always) -> bool | Grant:
 
 
 async def _starter(web: Web, request: DeskRequest) -> str | None:
-    """Who started the run, as its log says: a list is not enough where somebody's right depends on it."""
+    """Who started the run, as its log says: a list is not enough where a person's right depends on it."""
     try:
         found = await load_recent(web.desk.store, request.run_id)
     except RunFinished:  # it was erased: nobody decides anything there any more
@@ -197,7 +197,7 @@ async def take_back(web: Web, actor: Actor, request_id: str, reason: str | None 
 
 
 def refuse_to_end(actor: Actor, run: DeskRun) -> None:
-    """Problem 403 where somebody may not end this run: its open calls would end without a word of those who may."""
+    """Problem 403 where a user may not end this run: its open calls would end without a decision of those who may."""
     if not may_end(actor, run.agent, run.started_by):
         message = f"{actor.name} may not end this run: it is not theirs, and they may decide no call of {run.agent}."
         raise Problem(403, "access_denied", message)

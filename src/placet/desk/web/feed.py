@@ -55,10 +55,10 @@ class Batch:
     def __init__(self, news: Sequence[News]) -> None:
         self.news = news
         self.text = b"".join(each.text for each in news)
-        """For whoever wants all of them: one text, shared by all listeners."""
+        """For listeners that want all of them: one text, shared by all listeners."""
 
     def after(self, seen: int, run_id: str | None) -> bytes:
-        """The text for somebody who has seen the news up to a sequence number, and follows one run or all."""
+        """The text for a listener that has seen the news up to a sequence number, and follows one run or all."""
         if run_id is None and self.news[0].sequence > seen:
             return self.text
         return b"".join(each.text for each in self.news if each.sequence > seen and run_id in (None, each.run_id))

@@ -1,7 +1,7 @@
-"""What somebody should know about a standing decision or a hold before it surprises them: what it contradicts, and
+"""What a person should know about a standing decision or a hold before it surprises them: what it contradicts, and
 what it would never reach.
 
-What can do nothing at all is refused; what may be meant is done, and remarked on.
+What can do nothing at all is refused; what may be meant is done, with a warning.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _contradiction(other: GrantMade, made: GrantMade | Always) -> str:
     where = "" if other.scope == "agent" else " in this run"
     done = WORDS[other.verdict].label
     return (
-        f"It contradicts {other.id}, by which {other.by or 'somebody'} has such calls {done}{where}: "
+        f"It contradicts {other.id}, by which {other.by or 'an unnamed person'} has such calls {done}{where}: "
         f"the newer one wins where both reach{then}.{way_out}"
     )
 

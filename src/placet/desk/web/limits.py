@@ -69,7 +69,7 @@ class RateLimits:
     @contextmanager
     def guess_of_login(self, address: str, name: str) -> Iterator[None]:
         """One attempt to log in: AccessDenied in here was a wrong one. It is counted for this name from this address,
-        so that a stranger cannot keep somebody out who comes from elsewhere."""
+        so that a stranger cannot keep a user out who comes from another address."""
         with self._guess(f"login {neighbourhood(address)} {name.strip().lower()[:64]}"):
             yield
 
