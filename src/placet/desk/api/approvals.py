@@ -136,7 +136,7 @@ OPERATIONS = (
         "approvals",
         query=ApprovalFilter,
         answer=ApprovalPage,
-        details="Without `status`, what is pending. A page costs the same however many wait.",
+        details="Without `status`, what is pending. A page costs the same, also if many requests wait.",
     ),
     Operation(
         "POST",
