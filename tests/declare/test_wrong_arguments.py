@@ -148,7 +148,7 @@ async def test_a_word_about_a_request_that_nobody_asked_about_is_refused_and_cha
     with pytest.raises(RuntimeError) as stopped:
         await Runner.run(agent, "x")
     state: RunState[Any] = stopped.value.state  # type: ignore[attr-defined]
-    with pytest.raises(UserError, match="this run has none") as refused:
+    with pytest.raises(UserError, match="This run has no such request") as refused:
         await Runner.run(agent, state, resend=True)
     result = await Runner.run(agent, refused.value.state)
 
