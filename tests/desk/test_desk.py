@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from placet import Agent, Grant, NotPending, RunFinished, StaleApproval, UserError
@@ -335,7 +336,8 @@ async def test_cancelling_a_run_that_has_ended_is_told_so_and_changes_nothing(ur
             await desk.cancel(run.id, by="ann")
         after = await desk.get(run.id)
 
-    assert after == run
+    # the end is written before the driver has given its lease back
+    assert msgspec.structs.replace(after, is_driven=run.is_driven) == run
 
 
 async def test_a_run_that_an_error_stopped_goes_on_when_it_is_resumed(any_url: str) -> None:
