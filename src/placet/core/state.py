@@ -127,7 +127,7 @@ class RunFold(msgspec.Struct, omit_defaults=True):
     """The runs that this one was forked from."""
 
     guest: GuestAdmitted | None = None
-    """Whose session it is, if another person executes its calls; None: a model is asked."""
+    """Whose session it is, if another program executes its calls; None: a model is asked."""
     closed: SessionClosed | None = None
     """Why a guest's session takes no more proposals here."""
     calls: dict[str, Call] = {}
