@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from placet.cli.exit_codes import CommandFailed
 from placet.cli.main import main
 from placet.cli.naming import NothingNamed, fits, the_one
 from tests.cli.running import at_a_terminal
@@ -56,7 +56,7 @@ def test_what_fits_several_or_nothing_is_said() -> None:
     assert the_one(ids, "tok-ab", "token", ".") == "tok-ab"  # it is that very id, although others begin so
     with pytest.raises(NothingNamed, match="there is no token 'x'"):
         the_one(ids, "x", "token", ".")
-    with pytest.raises(CommandFailed, match="'a' fits 3 tokens: write more of it"):
+    with pytest.raises(click.ClickException, match="'a' fits 3 tokens: write more of it"):
         the_one(ids, "a", "token", ".")
 
 
@@ -74,6 +74,16 @@ def test_a_run_is_shown_listed_and_resumed_by_the_end_of_its_id(place: Place) ->
     assert [event["run_id"] for event in watched] == [first]
     assert "'" not in resumed[2] or first in resumed[2]
     assert listed[0] == 0
+
+
+def test_a_request_that_was_decided_is_shown_by_the_end_of_its_id(place: Place) -> None:
+    (row,) = [each for each in place.json("pending", "--run", place.runs[0]) if each["arguments"]["order_id"] == "1042"]
+    place.run("grants", "hold", "tool", "refund")
+    place.run("reject", row["id"])
+
+    (shown,) = place.json("show", row["id"].removeprefix(place.runs[0][:-6]))
+
+    assert (shown["id"], shown["status"]) == (row["id"], "rejected")
 
 
 def test_the_beginning_of_a_runs_id_means_the_run_and_not_one_of_its_requests(place: Place) -> None:

@@ -222,6 +222,19 @@ def test_an_answer_that_stands_where_it_does_not_belong_is_told_where_it_does(tm
     assert "placet respond run_x:1.0#1 --output 'paid by hand'" in done.stderr
 
 
+@pytest.mark.parametrize("sigint", ["SIG_DFL", "SIG_IGN"])
+def test_watching_ends_by_ctrl_c_however_the_command_was_started(
+    sigint: str, place: Mapping[str, str], tmp_path: Path
+) -> None:
+    with at_a_terminal("watch", "--after", "0", cwd=tmp_path, env=place, sigint=sigint) as terminal:
+        terminal.expect("run_started")
+        terminal.press_until(b"\x03", "placet: interrupted.")
+        code = terminal.end()
+
+    assert code == 130
+    assert "Traceback" not in terminal.screen
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"), [("aprove", "approve"), ("pendng", "pending"), ("deny", "reject"), ("LIST", "pending")]
 )

@@ -96,6 +96,16 @@ def test_importing_the_root_imports_no_command(tmp_path: Path) -> None:
     assert (found.stdout, found.stderr) == ("[] []\n", "")
 
 
+@pytest.mark.parametrize("missing", ["click", "rich"])
+def test_without_its_extra_the_command_says_which_one_it_needs(missing: str, tmp_path: Path) -> None:
+    program = f"import sys; sys.modules[{missing!r}] = None; import placet.cli; sys.exit(placet.cli.main())"
+
+    found = run([sys.executable, "-c", program, "pending"], tmp_path)
+
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == "placet: the command needs an extra that is not installed: pip install 'placet[cli]'.\n"
+
+
 def test_a_reader_who_goes_away_is_no_traceback(tmp_path: Path) -> None:
     process = subprocess.Popen(  # noqa: S603  # a program of our own
         [*PLACET, "demo", "--terminal"], cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -9,9 +9,10 @@ def main() -> int:
     """The installed script. What the command line is built on is an extra: where it lacks, say which."""
     try:
         from placet.cli.main import main as run
+
+        return run()
     except ModuleNotFoundError as error:
-        if error.name not in ("click", "rich"):
+        if error.name not in ("click", "httpx2", "rich"):
             raise
         print("placet: the command needs an extra that is not installed: pip install 'placet[cli]'.", file=sys.stderr)
         return 2
-    return run()

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
-from placet.cli.exit_codes import CommandFailed, UsageError
+from click import ClickException, UsageError
+
 from placet.cli.loading import agents_of, refuse_if_missing
 from placet.cli.options import IN_A_TERMINAL, Paging, Place
 from placet.cli.output import Screen, complain, echo_json, shown, this_user
@@ -35,7 +36,7 @@ COUNTED = 1000
 Query: TypeAlias = Mapping[str, object]
 
 
-class Refused(CommandFailed):
+class Refused(ClickException):
     """The desk said no: what it said, and the decision that stands, if one does."""
 
     def __init__(self, status: int, problem: JsonObject) -> None:
@@ -83,7 +84,7 @@ class AsyncDesk:
                 async for event in EventSource(answer, max_event_size=None):
                     if event.data:
                         yield json.loads(event.data)
-        raise CommandFailed("the desk ended the stream: it was stopped, or the token is not valid any more.")
+        raise ClickException("the desk ended the stream: it was stopped, or the token is not valid any more.")
 
     @asynccontextmanager
     async def _stream(self, path: str, query: Query) -> AsyncIterator[httpx2.Response]:
@@ -100,7 +101,7 @@ class AsyncDesk:
         except HTTPError as error:
             where = without_credentials(str(self._http.base_url).rstrip("/"))
             why = shown(str(error)) or type(error).__name__
-            raise CommandFailed(f"no desk answers at {where}: {why}. Is «placet serve» running there?") from error
+            raise ClickException(f"no desk answers at {where}: {why}. Is «placet serve» running there?") from error
 
 
 class DeskOnStore(AsyncDesk):
@@ -256,7 +257,7 @@ def _read(status: int, text: bytes) -> Any:  # Any: as the API's description say
     try:
         found = json.loads(text) if text else None
     except ValueError:
-        raise CommandFailed(f"what answered ({status}) is no desk: it did not say JSON.") from None
+        raise ClickException(f"what answered ({status}) is no desk: it did not say JSON.") from None
     if status >= 400:
         raise Refused(status, found if isinstance(found, dict) else {})
     return found

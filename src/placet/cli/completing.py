@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import islice
 
 import click
+from click import ClickException
 from click.shell_completion import CompletionItem
 
 from placet import PlacetError
 from placet.cli.client import Client, all_pages, client_of
-from placet.cli.exit_codes import CommandFailed, UsageError
 from placet.cli.naming import approved_requests, short_name
 from placet.cli.options import Place
 from placet.cli.output import shown
@@ -37,7 +37,7 @@ class Id(click.ParamType[str]):
         try:
             with client_of(Place.chosen(*given)) as client:
                 found = list(self.offered(client))
-        except (CommandFailed, UsageError, PlacetError, OSError):
+        except (ClickException, PlacetError, OSError):
             return []
         return [CompletionItem(name, help=about[:LONGEST]) for name, about in found if name.startswith(incomplete)]
 

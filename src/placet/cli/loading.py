@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from placet.cli.exit_codes import UsageError
+from click import UsageError
+
 from placet.cli.output import complain
 from placet.declare.agent import Agent
 from placet.ports import DeskStore

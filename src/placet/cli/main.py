@@ -19,7 +19,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from placet import PlacetError, __version__
-from placet.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE, CommandFailed, UsageError
+from placet.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE
 from placet.cli.options import SETTINGS, ExitCodes
 
 COMMANDS = {
@@ -85,7 +85,7 @@ class Root(ExitCodes, click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # Any: click's tuple of three
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            raise UsageError(f"there is no command {args[0]!r}{_meant(args[0])}: «placet --help» lists them.")
+            raise click.UsageError(f"there is no command {args[0]!r}{_meant(args[0])}: «placet --help» lists them.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -129,7 +129,7 @@ def _refuse_what_is_no_text(arguments: Sequence[str]) -> None:
         try:
             each.encode()
         except UnicodeEncodeError:
-            raise UsageError(f"{os.fsencode(each)!r} is not text in UTF-8: write it in that encoding.") from None
+            raise click.UsageError(f"{os.fsencode(each)!r} is not text in UTF-8: write it in that encoding.") from None
 
 
 def _never_fail_to_print() -> None:
@@ -170,12 +170,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain("interrupted.")
         return INTERRUPTED
     except click.UsageError as error:
-        if error.ctx is not None:
+        if error.ctx is not None and error.cmd is not None:  # the parser says so, and not the command itself
             click.echo(error.ctx.get_usage(), err=True)
         complain(error.format_message())
-        return USAGE
-    except UsageError as error:
-        complain(str(error))
         return USAGE
     except BrokenPipeError:  # the program that read our output has ended: there is nobody to be told
         _let_go_of_output()
@@ -185,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(f"the system says: {error.strerror or error}{place}.")
         _let_go_of_output()
         return FAILED
-    except (CommandFailed, PlacetError) as error:
+    except (click.ClickException, PlacetError) as error:
         complain(str(error))
         return FAILED
 

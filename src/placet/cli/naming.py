@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import click
+from click import ClickException, UsageError
 
 from placet.cli.client import Client, Refused, all_pages, part
-from placet.cli.exit_codes import CommandFailed, UsageError
 from placet.cli.output import is_interactive
 from placet.facts.codec import JsonObject
 from placet.ports import DeskStore
@@ -27,7 +27,7 @@ _LENGTH = 8
 _KIND = re.compile(r"[a-z]+[_-]")
 
 
-class NothingNamed(CommandFailed):
+class NothingNamed(ClickException):
     """Nothing has this id, or an id with this beginning or end."""
 
 
@@ -70,7 +70,7 @@ def _only(found: list[str], typed: str, what: str, hint: str) -> str:
     if not found:
         raise NothingNamed(f"there is no {what} {typed!r}{hint}.")
     listed = "\n".join(f"  {each}" for each in found[:LISTED])
-    raise CommandFailed(f"{typed!r} fits {len(found)} {what}s: write more of it.\n{listed}")
+    raise ClickException(f"{typed!r} fits {len(found)} {what}s: write more of it.\n{listed}")
 
 
 # -- runs and other things --------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def refuse_unconfirmed(typed: str, whole: str, question: str, *, can_ask: bool =
     if not (can_ask and is_interactive()):
         raise UsageError(f"{typed!r} is short for {whole}, and nobody is here to confirm it: write the whole id.")
     if not click.confirm(question, prompt_suffix=" "):
-        raise CommandFailed("nothing was done.")
+        raise ClickException("nothing was done.")
 
 
 def listed_id(client: Client, path: str, typed: str, what: str, hint: str) -> str:
@@ -120,6 +120,12 @@ def decided_request_named(client: Client, typed: str, digest: str | None = None)
     """The same for a request that was decided: a short form means one of a run that has not ended."""
     hint = " that was approved; «placet show RUN» shows what was decided in a run"
     return _named(client, typed, digest, approved_requests(client), hint)
+
+
+def any_request_named(client: Client, typed: str) -> JsonObject:
+    """The same for looking: one that waits, or one that was ever decided."""
+    rows = all_pages(client, "/v1/approvals", {"status": "all"})
+    return _named(client, typed, None, rows, ": «placet show RUN» shows those of a run").request
 
 
 def approved_requests(client: Client) -> Iterator[JsonObject]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import click
+from click import UsageError
 
-from placet.cli.exit_codes import UsageError
 from placet.facts.errors import UserError
 
 DEFAULT_STORE = "sqlite:///placet.db"
@@ -182,11 +182,12 @@ _DESK_OPTIONS = (
         metavar="URL",
         help="sqlite:///file.db or postgresql://… (default: $PLACET_STORE, or sqlite:///placet.db)",
     ),
+    json_option,
 )
 
 
 def desk_options(function: Decorated) -> Decorated:
-    """--desk, --token-file and --store: the command gets a `place`."""
+    """--desk, --token-file and --store, from which the command gets a `place`; and --json."""
 
     @functools.wraps(function)
     def with_place(

@@ -16,13 +16,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
+from click import UsageError
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from placet.cli.exit_codes import UsageError
 from placet.facts.addresses import without_credentials
 
 WIDEST = 100
@@ -98,6 +98,14 @@ class Screen(Console):
 def echo_json(value: object) -> None:
     """A value as one line of JSON, for programs."""
     print(json.dumps(value))
+
+
+def print_result(found: object, words: str, *, as_json: bool) -> None:
+    """What was done: a sentence for people, or all of it for programs."""
+    if as_json:
+        echo_json(found)
+    else:
+        print(shown(words, keep_lines=True))
 
 
 def complain(text: str) -> None:

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed, UsageError
+from click import ClickException, UsageError
+
+from placet.cli.exit_codes import INTERRUPTED, OK
 from placet.cli.loading import warn_if_pooled
 from placet.cli.output import complain
 from placet.declare.agent import Agent
@@ -57,7 +59,7 @@ Announce = Callable[[str, str | None], None]
 
 def need_the_extra() -> None:
     if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
-        raise CommandFailed("the desk on the web needs an extra that is not installed: pip install 'placet[desk]'.")
+        raise ClickException("the desk on the web needs an extra that is not installed: pip install 'placet[desk]'.")
 
 
 def refuse_if_public_and_open(given: Serving) -> None:
@@ -149,7 +151,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         is_taken = error.errno == errno.EADDRINUSE
         words = "another program has it: choose another with --port" if is_taken else error.strerror
-        raise CommandFailed(f"port {port} on {host} cannot be used: {words}.") from error
+        raise ClickException(f"port {port} on {host} cannot be used: {words}.") from error
 
 
 def _url(listening: socket.socket, given: Serving) -> str:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import click
 import msgspec
+from click import UsageError
 
-from placet.cli.exit_codes import FAILED, OK, UsageError
+from placet.cli.exit_codes import FAILED, OK
 from placet.cli.loading import store_of
 from placet.cli.naming import refuse_unconfirmed, run_in_store
 from placet.cli.options import actions, json_option, reason_option, store_option
-from placet.cli.output import Screen, echo_json, shown, this_user
+from placet.cli.output import Screen, print_result, shown, this_user
 from placet.facts.codec import JsonObject
 from placet.ports import OPERATORS
 from placet.service.audit import Head, heads, parse_heads, verify
@@ -85,11 +86,8 @@ def erase(run_id: str, by: str | None, reason: str | None, store: str, *, as_jso
             is_new = runner.run(opened.erase(whole, by=by or this_user(), reason=reason))
         finally:
             runner.run(opened.close())
-    if as_json:
-        echo_json({"run_id": whole, "erased": is_new})
-    else:
-        done = "is erased. Backups, sessions and forks of it are not" if is_new else "was erased before"
-        print(f"Run {whole} {done}.")
+    done = "is erased. Backups, sessions and forks of it are not" if is_new else "was erased before"
+    print_result({"run_id": whole, "erased": is_new}, f"Run {whole} {done}.", as_json=as_json)
 
 
 def _kept_heads(file: str) -> list[Head]:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
+from click import ClickException, UsageError
 from rich.padding import Padding
 
 from placet.cli.cards import request_card
 from placet.cli.client import Client, Refused, all_pages, client_of, part, warn
 from placet.cli.completing import ApprovedRequest, Id, WaitingRequest
-from placet.cli.exit_codes import FAILED, OK, CommandFailed, UsageError
+from placet.cli.exit_codes import FAILED, OK
 from placet.cli.naming import Found, decided_request_named, request_named
 from placet.cli.options import (
     Decorated,
@@ -26,7 +27,6 @@ from placet.cli.options import (
     agents_option,
     command,
     desk_options,
-    json_option,
     reason_option,
 )
 from placet.cli.output import (
@@ -36,6 +36,7 @@ from placet.cli.output import (
     complain,
     echo_json,
     is_interactive,
+    print_result,
     read_all,
     sentence,
     shown,
@@ -90,7 +91,6 @@ def deciding_options(ids: str, *, several: bool = True, kind: Id | None = None) 
 
         decorated = desk_options(with_deciding)
         for option in (
-            json_option,
             click.option("--digest", metavar="DIGEST", help="decide only about what had this digest when it was shown"),
             reason_option,
             click.argument(
@@ -229,7 +229,7 @@ def _resolved(deciding: Deciding, find: Callable[[str], Found]) -> list[tuple[st
             named.append((name, find(name)))
         except Refused:
             raise
-        except CommandFailed as error:
+        except ClickException as error:
             deciding.failed(name, str(error))
             named.append((name, None))
     uncertain = [name for name, found in named if found is not None and not found.is_certain]
@@ -380,13 +380,13 @@ def _edited(present: object, changes: Sequence[str], arguments: str | None) -> J
     if arguments is not None:
         return _object(arguments)
     if not isinstance(present, dict):
-        raise CommandFailed("its arguments are not one JSON object: give new ones with --arguments.")
+        raise ClickException("its arguments are not one JSON object: give new ones with --arguments.")
     if changes:
         found = [_change(each, present) for each in changes]
         return {**present, **{name: value for change in found for name, value in change.items()}}
     changed = _object(_in_editor(json.dumps(present, indent=2, ensure_ascii=False)))
     if changed == present:
-        raise CommandFailed("nothing was changed, so nothing was decided. To approve it as it is: placet approve.")
+        raise ClickException("nothing was changed, so nothing was decided. To approve it as it is: placet approve.")
     return changed
 
 
@@ -417,9 +417,9 @@ def _object(text: str) -> JsonObject:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise CommandFailed(f"the arguments are not JSON: {error}. Nothing was decided.") from error
+        raise ClickException(f"the arguments are not JSON: {error}. Nothing was decided.") from error
     if not isinstance(found, dict):
-        raise CommandFailed("the arguments are one JSON object. Nothing was decided.")
+        raise ClickException("the arguments are one JSON object. Nothing was decided.")
     return found
 
 
@@ -428,9 +428,9 @@ def _in_editor(text: str) -> str:
         raise UsageError("there is no editor here: set EDITOR, or write the changes as --set NAME=VALUE.")
     try:
         return click.edit(text, extension=".json", require_save=False) or ""
-    except click.ClickException as error:
+    except ClickException as error:
         if not isinstance(error.__cause__, OSError):
-            raise CommandFailed(f"{error.message}: nothing was decided.") from error
+            raise ClickException(f"{error.message}: nothing was decided.") from error
         raise UsageError(
             f"{error.message}. Set EDITOR to another, or write the changes as --set NAME=VALUE."
         ) from error
@@ -471,9 +471,7 @@ def _revoke(client: Client, deciding: Deciding, name: str, found: Found | None) 
     except Refused as error:
         deciding.failed(name, str(error), error.problem)
         return False
-    if deciding.as_json:
-        echo_json(asked)
-    else:
-        about = f"{shown(str(asked['tool']))} {argument_text(asked['arguments'])}"
-        print(f"taken back: {about}  {request['id']}\nasked anew: {asked['id']}")
+    about = f"{shown(str(asked['tool']))} {argument_text(asked['arguments'])}"
+    words = f"taken back: {about}  {request['id']}\nasked anew: {asked['id']}"
+    print_result(asked, words, as_json=deciding.as_json)
     return True

@@ -7,12 +7,12 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import click
+from click import UsageError
 
 from placet.cli.client import all_pages, client_of, part, show_rows, warn
-from placet.cli.exit_codes import UsageError
 from placet.cli.naming import listed_id, run_named
-from placet.cli.options import Place, actions, agents_option, desk_options, json_option, reason_option
-from placet.cli.output import Screen, echo_json, shown
+from placet.cli.options import Place, actions, agents_option, desk_options, reason_option
+from placet.cli.output import Screen, print_result
 from placet.cli.tables import Row, ago, styled
 from placet.facts.codec import JsonObject
 
@@ -28,7 +28,6 @@ def grants() -> None:
 
 @grants.command("list")
 @desk_options
-@json_option
 def list_grants(place: Place, *, as_json: bool) -> None:
     """List standing decisions. It is what «placet grants» does."""
     head = ["grant", "decision", "agent", "tool", "by", "age", "bounds"]
@@ -47,7 +46,6 @@ def list_grants(place: Place, *, as_json: bool) -> None:
 @reason_option
 @desk_options
 @agents_option
-@json_option
 def add(
     place: Place,
     agent: str,
@@ -75,24 +73,22 @@ def add(
     with client_of(place, begins=True) as client:
         made = client.ask("POST", "/v1/grants", None, grant)
     warn(made)
-    _print_result("made", made, str(made["id"]), as_json=as_json)
+    print_result(made, f"made: {made['id']}", as_json=as_json)
 
 
 @grants.command("revoke")
 @click.argument("grant_id", metavar="ID", help="of a standing decision, or a beginning or end of it")
 @desk_options
-@json_option
 def revoke(place: Place, grant_id: str, *, as_json: bool) -> None:
     """Take a standing decision back; calls that have not begun are asked about."""
     with client_of(place) as client:
         whole = listed_id(client, "/v1/grants", grant_id, "standing decision", ": «placet grants» lists them")
         client.ask("DELETE", f"/v1/grants/{part(whole)}")
-    _print_result("revoked", {"id": whole}, whole, as_json=as_json)
+    print_result({"id": whole}, f"revoked: {whole}", as_json=as_json)
 
 
 @grants.command("holds")
 @desk_options
-@json_option
 def holds(place: Place, *, as_json: bool) -> None:
     """List what operators hold back."""
     with client_of(place) as client:
@@ -106,7 +102,6 @@ def holds(place: Place, *, as_json: bool) -> None:
 @reason_option
 @desk_options
 @agents_option
-@json_option
 def hold(place: Place, kind: str, name: str, reason: str | None, *, as_json: bool) -> None:
     """Hold a run, an agent or a tool: nothing that it covers starts, approved or not."""
     _refuse_other_kinds(kind)
@@ -116,21 +111,20 @@ def hold(place: Place, kind: str, name: str, reason: str | None, *, as_json: boo
         if reason is not None:
             body["reason"] = reason
         warn(client.ask("POST", "/v1/holds", None, body))
-    _print_result("held", {"kind": kind, "name": whole}, f"{kind} {whole}", as_json=as_json)
+    print_result({"kind": kind, "name": whole}, f"held: {kind} {whole}", as_json=as_json)
 
 
 @grants.command("lift")
 @click.argument("kind", metavar="KIND", help="run, agent or tool")
 @click.argument("name", metavar="NAME", help="which one")
 @desk_options
-@json_option
 def lift(place: Place, kind: str, name: str, *, as_json: bool) -> None:
     """Lift a hold."""
     _refuse_other_kinds(kind)
     with client_of(place) as client:
         whole = run_named(client, name) if kind == "run" else name
         client.ask("DELETE", "/v1/holds", {"kind": kind, "name": whole})
-    _print_result("lifted", {"kind": kind, "name": whole}, f"{kind} {whole}", as_json=as_json)
+    print_result({"kind": kind, "name": whole}, f"lifted: {kind} {whole}", as_json=as_json)
 
 
 def _refuse_other_kinds(kind: str) -> None:
@@ -173,10 +167,3 @@ def _end(until: object) -> str:
 def _hold_row(found: JsonObject, _screen: Screen) -> Row:
     values = (found["kind"], found["name"], found["by"] or "", ago(found["at"]), found["reason"] or "")
     return [str(each) for each in values]
-
-
-def _print_result(done: str, found: JsonObject, about: str, *, as_json: bool) -> None:
-    if as_json:
-        echo_json(found)
-    else:
-        print(f"{done}: {shown(about)}")

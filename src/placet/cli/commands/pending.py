@@ -7,7 +7,7 @@ import click
 from placet.cli.client import client_of, show_pages
 from placet.cli.completing import RunId
 from placet.cli.naming import run_named, short_name
-from placet.cli.options import Paging, Place, command, desk_options, json_option, paging_options
+from placet.cli.options import Paging, Place, command, desk_options, paging_options
 from placet.cli.output import Screen
 from placet.cli.picture import argument_text
 from placet.cli.tables import Row, ago, styled
@@ -23,7 +23,6 @@ WIDEST = 24
 @click.option("--run", "run_id", type=RunId(), metavar="RUN", help="only calls of this run")
 @paging_options
 @desk_options
-@json_option
 def pending(
     place: Place, paging: Paging, agent: str | None, tool: str | None, run_id: str | None, *, as_json: bool
 ) -> None:

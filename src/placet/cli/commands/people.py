@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
+from click import UsageError
 
 from placet.cli.client import all_pages, client_of, part, show_rows, warn
-from placet.cli.exit_codes import UsageError
 from placet.cli.naming import listed_id, the_one
-from placet.cli.options import Above, Place, actions, decides_option, desk_options, json_option, reason_option
-from placet.cli.output import Screen, echo_json, shown
+from placet.cli.options import Above, Place, actions, decides_option, desk_options, reason_option
+from placet.cli.output import Screen, print_result
 from placet.cli.tables import Row, ago, styled
 from placet.facts.codec import JsonObject
 from placet.facts.events import Pattern
@@ -52,7 +52,6 @@ def users() -> None:
 
 @users.command("list")
 @desk_options
-@json_option
 def list_users(place: Place, *, as_json: bool) -> None:
     """List who may use the desk. It is what «placet users» does."""
     with client_of(place) as client:
@@ -65,7 +64,6 @@ def list_users(place: Place, *, as_json: bool) -> None:
 @role_option
 @decides_option
 @desk_options
-@json_option
 def add_user(place: Place, name: str, role: str | None, decides: tuple[str, ...], *, as_json: bool) -> None:
     """Add somebody, and print a link that works once, with which they set a password."""
     body = {"name": name, "role": role or "reviewer"} | _given(decides=scopes_of(decides) or None)
@@ -81,7 +79,6 @@ def add_user(place: Place, name: str, role: str | None, decides: tuple[str, ...]
 @click.option("--off", "is_off", is_flag=True, help="they may not use it any more")
 @click.option("--on", "is_on", is_flag=True, help="they may again")
 @desk_options
-@json_option
 def change_user(
     place: Place, name: str, role: str | None, decides: tuple[str, ...], *, is_off: bool, is_on: bool, as_json: bool
 ) -> None:
@@ -92,16 +89,12 @@ def change_user(
     body = _given(role=role, decides=scopes_of(decides) or None, is_active=active)
     with client_of(place) as client:
         found = client.ask("PATCH", f"/v1/users/{part(name)}", None, body)
-    if as_json:
-        echo_json(found)
-    else:
-        print(f"{shown(str(found['name']))} is {_spoken(found['role'])}.")
+    print_result(found, f"{found['name']} is {_spoken(found['role'])}.", as_json=as_json)
 
 
 @users.command("invite")
 @name_argument
 @desk_options
-@json_option
 def invite(place: Place, name: str, *, as_json: bool) -> None:
     """Print a new link; an older one of theirs is void."""
     with client_of(place) as client:
@@ -111,7 +104,6 @@ def invite(place: Place, name: str, *, as_json: bool) -> None:
 
 @users.command("links")
 @desk_options
-@json_option
 def links(place: Place, *, as_json: bool) -> None:
     """List the links that can still be followed."""
     with client_of(place) as client:
@@ -122,36 +114,27 @@ def links(place: Place, *, as_json: bool) -> None:
 @users.command("unlink")
 @click.argument("link_id", metavar="ID", help="of a link, or a beginning or end of it")
 @desk_options
-@json_option
 def unlink(place: Place, link_id: str, *, as_json: bool) -> None:
     """Revoke a link."""
     with client_of(place) as client:
         ids = [str(each["id"]) for each in client.ask("GET", "/v1/invitations")["data"]]
         whole = the_one(ids, link_id, "link", ": «placet users links» lists them")
         client.ask("DELETE", f"/v1/invitations/{part(whole)}")
-    _print_result({"id": whole}, f"Link {whole} is revoked.", as_json=as_json)
+    print_result({"id": whole}, f"Link {whole} is revoked.", as_json=as_json)
 
 
 @users.command("remove")
 @name_argument
 @desk_options
-@json_option
 def remove(place: Place, name: str, *, as_json: bool) -> None:
     """Remove somebody, with all sessions, tokens and links."""
     with client_of(place) as client:
         client.ask("DELETE", f"/v1/users/{part(name)}")
-    _print_result({"name": name}, f"{name} is removed.", as_json=as_json)
+    print_result({"name": name}, f"{name} is removed.", as_json=as_json)
 
 
 def _spoken(role: object) -> str:
     return f"an {role}" if role == "admin" else f"a {role}"
-
-
-def _print_result(found: JsonObject, words: str, *, as_json: bool) -> None:
-    if as_json:
-        echo_json(found)
-    else:
-        print(shown(words))
 
 
 def _print_link(place: Place, found: JsonObject, *, as_json: bool) -> None:
@@ -159,15 +142,11 @@ def _print_link(place: Place, found: JsonObject, *, as_json: bool) -> None:
     if not place.desk:  # a store does not know under which address a desk is reached
         _, path, key = str(found["link"]).partition("/invitation")
         found = {**found, "link": path + key}
-    if as_json:
-        echo_json(found)
-        return
     user = found["user"]
     assert isinstance(user, dict)
-    print(f"{shown(str(user['name']))} is {_spoken(user['role'])}. This link works once, and sets their password:")
-    print(f"\n  {found['link']}\n")
-    if not place.desk:
-        print("It stands behind the address of the desk.")
+    words = f"{user['name']} is {_spoken(user['role'])}. This link works once, and sets their password:"
+    where = "" if place.desk else "\nIt stands behind the address of the desk."
+    print_result(found, f"{words}\n\n  {found['link']}\n{where}", as_json=as_json)
 
 
 def _link_row(found: JsonObject, _screen: Screen) -> Row:
@@ -195,7 +174,6 @@ def tokens() -> None:
 @tokens.command("list")
 @owner_option
 @desk_options
-@json_option
 def list_tokens(place: Place, owner: str | None, *, as_json: bool) -> None:
     """List tokens. It is what «placet tokens» does."""
     head = ["token", "name", "owner", "role", "used", "expires", "decides"]
@@ -211,7 +189,6 @@ def list_tokens(place: Place, owner: str | None, *, as_json: bool) -> None:
 @click.option("--days", type=Above(0), metavar="N", help="not valid after so many days")
 @decides_option
 @desk_options
-@json_option
 def add_token(
     place: Place,
     name: str,
@@ -228,23 +205,19 @@ def add_token(
     body = {"name": name} | _given(owner=owner, role=role, days=days, decides=scopes_of(decides) or None)
     with client_of(place) as client:
         found = client.ask("POST", "/v1/tokens", None, body)
-    if as_json:
-        echo_json(found)
-        return
-    print(f"{found['token']}")
-    print("It is shown this once. Keep it where programs find it, as in PLACET_TOKEN.")
+    keep = "It is shown this once. Keep it where programs find it, as in PLACET_TOKEN."
+    print_result(found, f"{found['token']}\n{keep}", as_json=as_json)
 
 
 @tokens.command("revoke")
 @click.argument("token_id", metavar="ID", help="of a token, or a beginning or end of it")
 @desk_options
-@json_option
 def revoke_token(place: Place, token_id: str, *, as_json: bool) -> None:
     """Revoke a token: the next request that shows it is refused."""
     with client_of(place) as client:
         whole = listed_id(client, "/v1/tokens", token_id, "token", ": «placet tokens» lists them")
         client.ask("DELETE", f"/v1/tokens/{part(whole)}")
-    _print_result({"id": whole}, f"Token {whole} is revoked.", as_json=as_json)
+    print_result({"id": whole}, f"Token {whole} is revoked.", as_json=as_json)
 
 
 def _token_row(found: JsonObject, _screen: Screen) -> Row:
@@ -270,7 +243,6 @@ four_eyes.default = "show"
 
 @four_eyes.command("show")
 @desk_options
-@json_option
 def show_four_eyes(place: Place, *, as_json: bool) -> None:
     """Say where four eyes are demanded. It is what «placet four-eyes» does."""
     with client_of(place) as client:
@@ -281,7 +253,6 @@ def show_four_eyes(place: Place, *, as_json: bool) -> None:
 @click.argument("patterns", nargs=-1, required=True, metavar="AGENT[:TOOL]…", help="where, by patterns with * and ?")
 @reason_option
 @desk_options
-@json_option
 def set_four_eyes(place: Place, patterns: tuple[str, ...], reason: str | None, *, as_json: bool) -> None:
     """Demand them there and nowhere else."""
     with client_of(place, begins=True) as client:
@@ -292,7 +263,6 @@ def set_four_eyes(place: Place, patterns: tuple[str, ...], reason: str | None, *
 @four_eyes.command("off")
 @reason_option
 @desk_options
-@json_option
 def no_four_eyes(place: Place, reason: str | None, *, as_json: bool) -> None:
     """Demand them nowhere."""
     with client_of(place) as client:
@@ -303,4 +273,4 @@ def no_four_eyes(place: Place, reason: str | None, *, as_json: bool) -> None:
 
 def _print_where(found: JsonObject, *, as_json: bool) -> None:
     where = scope_text(found["patterns"]) if found["patterns"] else "nowhere"
-    _print_result(found, f"Four eyes are demanded: {where}.", as_json=as_json)
+    print_result(found, f"Four eyes are demanded: {where}.", as_json=as_json)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
+from click import UsageError
 
-from placet.cli.exit_codes import FAILED, OK, UsageError
+from placet.cli.exit_codes import FAILED, OK
 from placet.cli.options import command, json_option
 
 if TYPE_CHECKING:

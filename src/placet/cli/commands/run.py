@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 import msgspec
+from click import UsageError
 from rich.text import Text
 
-from placet.cli.exit_codes import FAILED, OK, UsageError
+from placet.cli.exit_codes import FAILED, OK
 from placet.cli.loading import agents_of, refuse_if_missing
 from placet.cli.naming import run_in_store
 from placet.cli.options import agents_argument, command, json_option, store_option

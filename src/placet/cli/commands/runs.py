@@ -6,10 +6,10 @@ import time
 from typing import get_args
 
 import click
+from click import ClickException, UsageError
 
 from placet.cli.client import Client, client_of, part, show_pages
 from placet.cli.completing import RunId
-from placet.cli.exit_codes import CommandFailed, UsageError
 from placet.cli.naming import refuse_unconfirmed, run_named
 from placet.cli.options import (
     Paging,
@@ -17,11 +17,10 @@ from placet.cli.options import (
     actions,
     agents_option,
     desk_options,
-    json_option,
     paging_options,
     reason_option,
 )
-from placet.cli.output import Screen, complain, echo_json, read_all, shown, value_text
+from placet.cli.output import Screen, complain, print_result, read_all, value_text
 from placet.cli.run_sentences import cancellation, drivers_of
 from placet.cli.tables import Row, ago, styled
 from placet.core.index import RunStatus
@@ -43,7 +42,6 @@ def runs() -> None:
 @click.option("--agent", metavar="NAME", help="only runs of this agent")
 @paging_options
 @desk_options
-@json_option
 def list_runs(place: Place, paging: Paging, status: str | None, agent: str | None, *, as_json: bool) -> None:
     """List runs, newest first. It is what «placet runs» does."""
     query = {"status": status, "agent": agent}
@@ -58,7 +56,6 @@ def list_runs(place: Place, paging: Paging, status: str | None, agent: str | Non
 @click.option("--wait", "waits", is_flag=True, help="wait until it rests, and show what it says")
 @desk_options
 @agents_option
-@json_option
 def start(place: Place, agent: str, text: str, *, waits: bool, as_json: bool) -> None:
     """Start a run. Straight on a store, --agents says where the code is, and the process that serves the store drives
     it."""
@@ -70,14 +67,13 @@ def start(place: Place, agent: str, text: str, *, waits: bool, as_json: bool) ->
         if waits:
             _print_what_is_waited_for(place, str(found["id"]))
             found = _rested(client, str(found["id"]))
-    _print_result(found, as_json=as_json)
+    _print_run(found, as_json=as_json)
 
 
 @runs.command("cancel")
 @run_argument
 @reason_option
 @desk_options
-@json_option
 def cancel(place: Place, run_id: str, reason: str | None, *, as_json: bool) -> None:
     """End a run: each open call gets an output, as soon as somebody drives the run.
 
@@ -89,7 +85,7 @@ def cancel(place: Place, run_id: str, reason: str | None, *, as_json: bool) -> N
         body: JsonObject = {} if reason is None else {"reason": reason}
         found = client.ask("POST", f"/v1/runs/{part(whole)}/cancel", None, body)
     if as_json or found["status"] == "ended":
-        _print_result(found, as_json=as_json)
+        _print_run(found, as_json=as_json)
         return
     print(f"{found['id']}  {found['status']}")
     print("The cancellation is recorded. Somebody drives the run: it ends when the calls that run have ended.")
@@ -99,7 +95,6 @@ def cancel(place: Place, run_id: str, reason: str | None, *, as_json: bool) -> N
 @run_argument
 @click.option("--own-history", is_flag=True, help="send the run's own history instead of the server's")
 @desk_options
-@json_option
 def resume(place: Place, run_id: str, *, own_history: bool, as_json: bool) -> None:
     """Have a run go on that was parked, or that an error stopped.
 
@@ -108,7 +103,7 @@ def resume(place: Place, run_id: str, *, own_history: bool, as_json: bool) -> No
     with client_of(place) as client:
         body: JsonObject = {"own_history": True} if own_history else {}
         found = client.ask("POST", f"/v1/runs/{part(run_named(client, run_id))}/resume", None, body)
-    _print_result(found, as_json=as_json)
+    _print_run(found, as_json=as_json)
 
 
 # -- what is printed --------------------------------------------------------------------------------------------------
@@ -154,17 +149,15 @@ def _rested(client: Client, run_id: str) -> JsonObject:
         if found["status"] != "running" or found["is_parked"]:
             return found
         time.sleep(0.5)
-    raise CommandFailed(f"run {run_id} did not come to rest within half an hour: is anybody driving it?")
+    raise ClickException(f"run {run_id} did not come to rest within half an hour: is anybody driving it?")
 
 
-def _print_result(found: JsonObject, *, as_json: bool) -> None:
-    if as_json:
-        echo_json(found)
-        return
-    print(f"{found['id']}  {found['status']}")
-    if found["status"] == "waiting" and not found.get("cancelled"):
-        print(f"It waits for people: placet pending --run {found['id']}")
-    elif found.get("cancelled"):
-        print(shown(cancellation(found)))
+def _print_run(found: JsonObject, *, as_json: bool) -> None:
+    words = ""
+    if found.get("cancelled"):
+        words = cancellation(found)
+    elif found["status"] == "waiting":
+        words = f"It waits for people: placet pending --run {found['id']}"
     elif found.get("final_output") is not None:
-        print(shown(str(found["final_output"]), keep_lines=True))
+        words = str(found["final_output"])
+    print_result(found, f"{found['id']}  {found['status']}\n{words}".rstrip(), as_json=as_json)

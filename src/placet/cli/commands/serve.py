@@ -7,9 +7,9 @@ import os
 from typing import Any
 
 import click
+from click import UsageError
 
 from placet.cli.commands.people import pattern_of
-from placet.cli.exit_codes import UsageError
 from placet.cli.loading import agents_of
 from placet.cli.options import agents_argument, command, store_option
 from placet.cli.output import complain, this_user

@@ -9,14 +9,14 @@ from typing import get_args
 
 import click
 import msgspec
+from click import ClickException
 from rich.text import Text
 
 from placet.cli.cards import request_card
 from placet.cli.client import Client, Refused, all_pages, client_of, part
 from placet.cli.completing import RequestOrRun
-from placet.cli.exit_codes import CommandFailed
-from placet.cli.naming import NothingNamed, request_named, run_named
-from placet.cli.options import Place, command, desk_options, json_option
+from placet.cli.naming import NothingNamed, any_request_named, request_named, run_named
+from placet.cli.options import Place, command, desk_options
 from placet.cli.output import Screen, echo_json, sentence, shown
 from placet.cli.picture import run_picture
 from placet.cli.run_sentences import way_on
@@ -33,7 +33,6 @@ from placet.facts.codec import JsonObject
 )
 @click.option("--log", "with_log", is_flag=True, help="of a run: every fact, in order")
 @desk_options
-@json_option
 def show(place: Place, name: str, *, with_log: bool, as_json: bool) -> None:
     """Show all of one request, exactly as it would run, or the picture of a run: its turns and calls, who decided what,
     when."""
@@ -60,8 +59,10 @@ def _found(client: Client, name: str) -> tuple[JsonObject | None, str]:
             return request_named(client, name).request, ""
     with contextlib.suppress(NothingNamed):
         return None, run_named(client, name)
+    with contextlib.suppress(NothingNamed):
+        return any_request_named(client, name), ""
     words = f"there is neither a run nor a request {name!r}: «placet runs» and «placet pending» list them"
-    raise CommandFailed(f"{words}.")
+    raise ClickException(f"{words}.")
 
 
 def _begins_a_run(client: Client, name: str) -> bool:
@@ -134,7 +135,7 @@ def _fact(given: JsonObject) -> e.AnyFact:
     kind = _KINDS.get(str(given["kind"]))
     data = given["data"]
     if kind is None or not isinstance(data, dict):
-        raise CommandFailed(f"the log holds {given['kind']!r}, which this version does not know: --log shows it.")
+        raise ClickException(f"the log holds {given['kind']!r}, which this version does not know: --log shows it.")
     fields = {each.name: msgspec.convert(data[each.name], each.type) for each in msgspec.structs.fields(kind)}
     fact = kind(**fields)
     return e.InChild(str(given["path"]), fact) if given["path"] else fact

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import click
 import msgspec
+from click import ClickException
 from rich.cells import cell_len
 from rich.console import Group
 from rich.live import Live
@@ -22,9 +23,9 @@ from rich.table import Table
 from rich.text import Text
 
 from placet.cli.client import desk_at
-from placet.cli.exit_codes import INTERRUPTED, OK, CommandFailed
+from placet.cli.exit_codes import INTERRUPTED, OK
 from placet.cli.loading import store_of
-from placet.cli.options import Above, Place, command, desk_options, json_option
+from placet.cli.options import Above, Place, command, desk_options
 from placet.cli.output import NARROWEST, Screen, shown
 from placet.facts.errors import StoreError
 from placet.fleet.figures import FleetNumbers, WorkerNumbers, fleet_numbers
@@ -46,7 +47,6 @@ LATE = 3600.0
 @desk_options
 @click.option("--every", type=Above(0), default=2.0, metavar="SECONDS", help="look so often (default: 2)")
 @click.option("--once", is_flag=True, help="look once")
-@json_option
 def top(place: Place, every: float, *, once: bool, as_json: bool) -> int:
     """Show a fleet at a glance, and go on showing it: who works, what runs and what waits, how much gets done, what has
     waited longest.
@@ -126,7 +126,7 @@ async def _keep_showing(look: Look, every: float, live: Live, screen: Screen) ->
         screen.width = max(NARROWEST, shutil.get_terminal_size((80, 24)).columns)  # it may have changed
         try:
             numbers = await look()
-        except (StoreError, CommandFailed) as error:
+        except (StoreError, ClickException) as error:
             live.update(Text(f"\n  {shown(str(error))}"), refresh=True)
         else:
             if before is not None:

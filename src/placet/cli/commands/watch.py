@@ -12,7 +12,7 @@ from rich.text import Text
 from placet.cli.client import client_of
 from placet.cli.completing import RunId
 from placet.cli.naming import run_named
-from placet.cli.options import Place, command, desk_options, json_option
+from placet.cli.options import Place, command, desk_options
 from placet.cli.output import Screen, shown
 from placet.facts.codec import JsonObject
 
@@ -35,7 +35,6 @@ _SHOWN_APART = ("type", "at", "run_id", "sequence", "index", "id", "path")
 )
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="end after so many lines")
 @desk_options
-@json_option
 def watch(place: Place, run_id: str | None, after: int | None, count: int | None, *, as_json: bool) -> None:
     """Print what happens in all runs, or in one, line by line as it happens, until Ctrl-C."""
     screen = Screen()

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
+from click import UsageError
 
-from placet.cli.exit_codes import UsageError
 from placet.cli.loading import agents_of, object_of, warn_if_pooled
 from placet.cli.options import Above, agents_argument, command, store_option
 from placet.declare.run_config import RunConfig

@@ -7,18 +7,17 @@ import contextlib
 import logging
 from pathlib import Path
 
+from click import ClickException
 from rich.cells import cell_len
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from placet.cli.demo.agents import FIRST_RUNS, LATER_RUN, demo_agents
-from placet.cli.exit_codes import CommandFailed
+from placet.cli.demo.in_terminal import story_in
 from placet.cli.output import Screen, counted, shown, this_user
 from placet.cli.picture import argument_text, run_picture
 from placet.cli.serving import DEFAULT_PORT, Serving, bind, log_to_stderr, need_the_extra, serve_until_stopped
-from placet.core.log import read_lines
-from placet.core.story import RunStory, story_of
 from placet.desk.desk import Desk
 
 LATER_SECONDS = 40.0
@@ -54,7 +53,7 @@ def _port(wanted: int | None) -> int:
         return wanted
     try:
         bind("127.0.0.1", DEFAULT_PORT).close()
-    except CommandFailed:
+    except ClickException:
         return 0
     return DEFAULT_PORT
 
@@ -119,9 +118,3 @@ async def _waiting(desk: Desk, screen: Screen, told: set[str]) -> tuple[Table, l
             told.add(request.id)
             new.append(Text(f"{screen.signs.waits} {agent} waits with {tool} {arguments}", no_wrap=True))
     return table, new
-
-
-async def story_in(desk: Desk, run_id: str) -> RunStory:
-    """What the log of a run says."""
-    stored = await desk.store.load(run_id)
-    return story_of(read_lines(stored.log.lines) if stored is not None and stored.log is not None else [])

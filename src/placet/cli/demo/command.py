@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import click
+from click import ClickException, UsageError
 
-from placet.cli.exit_codes import CommandFailed, UsageError
 from placet.cli.options import StoreUrl, command
 from placet.cli.output import this_user
 
@@ -87,7 +87,7 @@ def make_folder(folder: Path) -> None:
     except OSError as error:
         why = "a file stands in its way" if isinstance(error, FileExistsError) else str(error.strerror)
     if why:
-        raise CommandFailed(f"the demo cannot keep anything in {folder}: {why}. Name another folder with --dir.")
+        raise ClickException(f"the demo cannot keep anything in {folder}: {why}. Name another folder with --dir.")
     ignored = folder / ".gitignore"
     if not ignored.exists():
         ignored.write_text("*\n", encoding="utf-8")

@@ -17,11 +17,11 @@ from rich.text import Text
 from placet.cli.cards import card
 from placet.cli.commands.decide import typed_value
 from placet.cli.demo.agents import TERMINAL_RUN, demo_agents, effects_of
-from placet.cli.demo.at_desk import story_in
 from placet.cli.exit_codes import INTERRUPTED, OK
 from placet.cli.output import Screen, Whole, counted, echo_json, is_interactive, shown, value_text
 from placet.cli.picture import call_lines, run_picture
-from placet.core.story import RunStory
+from placet.core.log import read_lines
+from placet.core.story import RunStory, story_of
 from placet.desk.desk import Desk, DeskRequest, DeskRun
 from placet.facts.codec import JsonObject
 from placet.facts.errors import PlacetError
@@ -193,6 +193,12 @@ class _Demo:
 
     def _quote(self, who: str, text: str) -> None:
         self._screen.show(Text(shown(who), "bold cyan"), Whole(shown(text, keep_lines=True), sign="  "), "")
+
+
+async def story_in(desk: Desk, run_id: str) -> RunStory:
+    """What the log of a run says."""
+    stored = await desk.store.load(run_id)
+    return story_of(read_lines(stored.log.lines) if stored is not None and stored.log is not None else [])
 
 
 # -- asking -----------------------------------------------------------------------------------------------------------
