@@ -12,7 +12,7 @@ def main() -> int:
 
         return run()
     except ModuleNotFoundError as error:
-        if error.name not in ("click", "httpx2", "rich"):
+        if (error.name or "").partition(".")[0] not in ("click", "httpx2", "rich"):
             raise
         print("placet: the command needs an extra that is not installed: pip install 'placet[cli]'.", file=sys.stderr)
         return 2
