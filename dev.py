@@ -9,6 +9,7 @@
     python3 dev.py bench [...]     the benchmark, beside other runtimes: bench/run.py; `bench fleet`: bench/fleet.py
     python3 dev.py soak [...]      ten minutes of a fleet to which everything happens that can (--minutes, --seed)
     python3 dev.py live [...]      try the real model services whose keys are set; says what it skips
+    python3 dev.py peer-tests [..] the Agents SDK's own tests on placet.agents; writes docs/porting-tests.md
     python3 dev.py mutants [...]   take out each guard of tests/guards/guards.toml and expect a test to fail
     python3 dev.py lock [...]      write requirements.lock anew (--upgrade takes the newest versions)
     python3 dev.py docs [--serve]  build the documentation site into .dev/site, strict about links; or show it live
@@ -33,6 +34,7 @@ import shutil
 import ssl
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -43,6 +45,7 @@ LOCK = ROOT / "requirements.lock"
 PYPROJECT = ROOT / "pyproject.toml"
 MCP_SERVERS = ROOT / "tests" / "mcp" / "servers"
 PEERS = ROOT / "bench" / "peers"
+PEER_TESTS = ROOT / "tests" / "peer_tests"
 WEBSITE = ROOT / "website"
 OLDEST_PYTHON = (3, 11)
 
@@ -248,6 +251,39 @@ def set_up_mcp_servers() -> None:
         set_up_apart(DEV / "mcp-servers" / lock_file.stem, lock_file, f"the MCP server {lock_file.stem}")
 
 
+def peer_source() -> Path:
+    """The source distribution whose tests are run on ours: fetched by pip once, checked against its hash, unpacked."""
+    place, wanted = DEV / "peer-tests", PEER_TESTS / "sdist.txt"
+    stamp = place / "stamp"
+
+    def unpacked() -> Path | None:
+        is_there = stamp.exists() and stamp.read_text() == wanted.read_text()
+        return next((each for each in place.iterdir() if each.is_dir()), None) if is_there else None
+
+    with only_one_at_a_time():
+        found = unpacked()
+        if found is not None:
+            return found
+        say("setting up: the source distribution of openai-agents")
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        pip = [base_python(), "-m", "pip", "--python", str(VENV / "bin" / "python")]  # there is what builds it
+        options = ["--no-deps", "--no-build-isolation", "--no-binary=:all:", "--require-hashes", "--no-input"]
+        run_quietly(
+            [*pip, "download", "--quiet", *options, "--dest", str(place), "-r", str(wanted)],
+            environment(),
+            "pip could not fetch the source distribution of openai-agents: check the network and what "
+            "`python3 -m pip config list` says about index and certificates, and run the command again.",
+        )
+        with tarfile.open(next(place.glob("*.tar.gz"))) as archive:
+            archive.extractall(place, filter="data")
+        stamp.write_text(wanted.read_text())
+        found = unpacked()
+    if found is None:
+        raise Stop(f"the source distribution in {place} is empty: remove the folder and run the command again.")
+    return found
+
+
 # --- programs of the system for the tests ---------------------------------------------------------------------------
 
 
@@ -433,6 +469,10 @@ def live(arguments: list[str]) -> int:
     return become("-m", "tests.live", *arguments)
 
 
+def peer_tests(arguments: list[str]) -> int:
+    return become("-m", "tests.peer_tests", "--peer", str(peer_source()), *arguments)
+
+
 def mutants(arguments: list[str]) -> int:
     return become("tests/guards/harness.py", *arguments)
 
@@ -496,6 +536,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "bench": bench,
     "soak": soak,
     "live": live,
+    "peer-tests": peer_tests,
     "mutants": mutants,
     "lock": lock,
     "docs": docs,

@@ -35,6 +35,11 @@ class ToolSpec(msgspec.Struct, frozen=True):
     strict: bool = True
     native: Mapping[str, object] | None = None
     """How a provider that has this very tool is told of it, in its own words. Any other is told of a function."""
+    more: Mapping[str, object] | None = None
+    """What only OpenAI's Responses API can be told of a function: who may call it, whether it is loaded later."""
+    namespace: str | None = None
+    """The group that it is in, and with which its name begins."""
+    namespace_description: str | None = None
 
 
 class Declared(msgspec.Struct, frozen=True):

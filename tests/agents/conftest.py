@@ -20,8 +20,8 @@ def on_the_sdk() -> Callable[..., str]:
     """Runs a program with the SDK's own Python and gives what it prints."""
     dev.set_up_apart(PLACE, dev.PEERS / "openai-agents.lock", "openai-agents, for the tests")
 
-    def run(program: Path, *arguments: str) -> str:
-        quiet = os.environ | {"OPENAI_AGENTS_DISABLE_TRACING": "0", "OPENAI_API_KEY": ""}
+    def run(program: Path, *arguments: str, **variables: str) -> str:
+        quiet = os.environ | {"OPENAI_AGENTS_DISABLE_TRACING": "0", "OPENAI_API_KEY": ""} | variables
         done = subprocess.run(  # noqa: S603  # programs of our own
             [str(PLACE / "bin" / "python"), str(program), *arguments],
             env=quiet,

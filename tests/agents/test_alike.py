@@ -13,9 +13,12 @@ from placet.agents import (
     Agent,
     AgentHooks,
     GuardrailFunctionOutput,
+    HandoffCallItem,
     HandoffInputData,
     InputGuardrailTripwireTriggered,
     ItemHelpers,
+    MCPApprovalRequestItem,
+    MCPApprovalResponseItem,
     MessageOutputItem,
     RunConfig,
     RunContextWrapper,
@@ -24,17 +27,22 @@ from placet.agents import (
     RunState,
     ToolCallItem,
     ToolCallOutputItem,
+    ToolOrigin,
+    ToolOriginType,
     ToolOutputImage,
     ToolOutputText,
     ToolsToFinalOutputResult,
+    ToolTimeoutError,
     Usage,
     function_tool,
     handoff,
     input_guardrail,
     nest_handoff_history,
+    tool_namespace,
 )
 from placet.agents.extensions.handoff_filters import remove_all_tools
 from placet.agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+from tests.models.runs.scenes import DONE, responses_model
 
 CALL = [function_call("look", {"n": 1}, call_id="c1")]
 BYE = [assistant_message("bye")]
@@ -257,3 +265,127 @@ async def test_a_waiting_call_can_be_looked_at_by_its_item():
     result = await asyncio.wait_for(Runner.run(agent, state), 30)
     assert isinstance(result.new_items[-1], MessageOutputItem)
     assert result.context_wrapper.get_rejection_message("pay", "c") == "never"
+
+
+@pytest.mark.parametrize("policy", [None, "preserve", "omit"])
+async def test_thoughts_are_sent_back_with_or_without_their_ids(policy):
+    thought = {"type": "reasoning", "id": "rs_1", "summary": []}
+    model = ScriptedModel([[thought, function_call("ping", {}, call_id="c1")], [assistant_message("ok")]])
+
+    @function_tool
+    def ping() -> str:
+        """Ping."""
+        return "pong"
+
+    await Runner.run(
+        Agent(name="A", tools=[ping], model=model), "go", run_config=RunConfig(reasoning_item_id_policy=policy)
+    )
+
+    sent = next(item for item in model.last_call.input if item.get("type") == "reasoning")
+    assert ("id" in sent) is (policy != "omit")
+
+
+async def test_a_formatter_says_what_the_model_reads_of_a_tool_that_is_not_there():
+    told = []
+
+    def formatter(args):
+        told.append((args.kind, args.tool_type, args.tool_name, args.call_id, args.default_message))
+        return "use another one"
+
+    model = ScriptedModel([[function_call("nowhere", {}, call_id="c1")], [assistant_message("ok")]])
+    await Runner.run(Agent(name="A", model=model), "go", run_config=RunConfig(tool_error_formatter=formatter))
+
+    assert told == [("tool_not_found", "function", "nowhere", "c1", "Tool 'nowhere' not found.")]
+    assert model.last_call.input[-1]["output"] == "use another one"
+
+
+def test_a_handoff_is_no_tool_call():
+    """`isinstance(item, ToolCallItem)` comes first in many programs."""
+    assert not issubclass(HandoffCallItem, ToolCallItem)
+    assert not issubclass(MCPApprovalRequestItem, ToolCallItem)
+    assert not issubclass(MCPApprovalResponseItem, ToolCallOutputItem)
+
+
+@pytest.mark.parametrize("behavior", ["error_as_result", "raise_exception"])
+async def test_a_tool_that_takes_too_long_is_read_or_raised(behavior):
+    @function_tool(timeout=0.01, timeout_behavior=behavior, timeout_error_function=lambda _ctx, _error: "too slow")
+    async def slow() -> str:
+        """Slow."""
+        await asyncio.Event().wait()
+        return "never"
+
+    model = ScriptedModel([[function_call("slow", {}, call_id="c1")], [assistant_message("ok")]])
+    agent = Agent(name="A", tools=[slow], model=model)
+    if behavior == "raise_exception":
+        with pytest.raises(ToolTimeoutError):
+            await Runner.run(agent, "go")
+        return
+    await Runner.run(agent, "go")
+    assert model.last_call.input[-1]["output"] == "too slow"
+
+
+async def test_an_output_says_where_its_tool_came_from():
+    inner = Agent(name="Inner", model=ScriptedModel([[assistant_message("in")]]))
+    calls = [function_call("ping", {}, call_id="c1"), function_call("ask", {"input": "x"}, call_id="c2")]
+    model = ScriptedModel([calls, [assistant_message("ok")]])
+
+    @function_tool
+    def ping() -> str:
+        """Ping."""
+        return "pong"
+
+    agent = Agent(name="A", tools=[ping, inner.as_tool("ask", "Ask.")], model=model)
+    result = await Runner.run(agent, "go")
+
+    found = {item.call_id: item.tool_origin for item in result.new_items if isinstance(item, ToolCallOutputItem)}
+    assert found["c1"] == ToolOrigin(ToolOriginType.FUNCTION)
+    assert found["c2"] == ToolOrigin(ToolOriginType.AGENT_AS_TOOL, agent_name="Inner", agent_tool_name="ask")
+
+
+@pytest.mark.promise("P9")
+async def test_a_grant_for_a_tool_of_one_group_does_not_reach_that_of_another():
+    ran = []
+
+    @function_tool(needs_approval=True)
+    def pay() -> str:
+        """Pay."""
+        ran.append("pay")
+        return "paid"
+
+    tools = [
+        *tool_namespace(name="shop", description="The shop.", tools=[pay]),
+        *tool_namespace(name="bank", description=None, tools=[pay]),
+    ]
+    first = {"type": "function_call", "name": "pay", "namespace": "shop", "arguments": "{}", "call_id": "c1"}
+    model = ScriptedModel([[first], [{**first, "namespace": "bank", "call_id": "c2"}]])
+    agent = Agent(name="A", tools=tools, model=model)
+    result = await Runner.run(agent, "go")
+    state = result.to_state()
+    state.approve(result.interruptions[0], always_approve=True)
+    result = await Runner.run(agent, state)
+
+    assert [item.qualified_name for item in result.interruptions] == ["bank.pay"]
+    assert ran == ["pay"]
+
+
+async def test_groups_of_tools_are_told_as_groups():
+    @function_tool
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    @function_tool(defer_loading=True, allowed_callers=["programmatic"])
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    async with responses_model([DONE]) as (provider, model):
+        grouped = tool_namespace(name="shop", description="S.", tools=[pay, look])
+        await Runner.run(Agent(name="A", tools=[*grouped, pay], model=model), "go")
+
+    told = provider.model_requests[0].body["tools"]
+    assert [(each["type"], each["name"]) for each in told] == [("namespace", "shop"), ("function", "pay")]
+    assert [each["name"] for each in told[0]["tools"]] == ["pay", "look"]
+    assert told[0]["tools"][1]["defer_loading"] is True
+    assert told[0]["tools"][1]["allowed_callers"] == ["programmatic"]
+    assert provider.refusals == []

@@ -653,6 +653,8 @@ def changed(todays: dict[str, Any], **changes: Any) -> str:
         ({"current_agent": {"name": "Elsewhere"}}, "agent 'Elsewhere', which is not there"),
         ({"model_responses": 3}, "model_responses"),
         ({"context": None}, "context"),
+        ({"generated_items": [], "model_responses": []}, "no answer of a model"),
+        ({"original_input": 5}, "original_input"),
     ],
 )
 def test_what_cannot_be_known_is_refused_by_name(todays, changes, words):
@@ -660,12 +662,22 @@ def test_what_cannot_be_known_is_refused_by_name(todays, changes, words):
         asyncio.run(RunState.from_string(Shop().desk(), changed(todays, **changes)))
 
 
-def test_a_call_that_nobody_here_can_answer_is_refused_by_name(todays):
+def test_a_call_of_a_tool_that_nobody_here_has_is_answered_so(todays):
     data = json.loads(todays["plain"]["text"])
-    data["model_responses"][0]["output"].append({"type": "computer_call", "call_id": "x"})
+    data["model_responses"][0]["output"].append(
+        {"type": "custom_tool_call", "id": "ctc_1", "call_id": "x", "name": "edit", "input": "free text"}
+    )
+    shop = Shop()
+    state = asyncio.run(RunState.from_json(shop.desk(), data))
+    state.approve(state.get_interruptions()[0])
+    asyncio.run(Runner.run(shop.desk(), state))
 
-    with pytest.raises(StateRefused, match="computer_call"):
-        asyncio.run(RunState.from_json(Shop().desk(), data))
+    assert shop.asked()[-1] == {
+        "type": "custom_tool_call_output",
+        "call_id": "x",
+        "output": "Tool 'edit' not found.",
+    }
+    assert shop.effects == ["refund 7 none"]
 
 
 def test_an_output_that_is_missing_from_an_earlier_turn_is_refused_by_name(todays):

@@ -10,6 +10,7 @@ from placet.agents.run_config import (
     RunOptions,
     ToolErrorFormatter,
     ToolExecutionConfig,
+    ToolNameCollisionPolicy,
     ToolNotFoundBehavior,
 )
 
@@ -30,5 +31,6 @@ __all__ = [
     "ToolErrorFormatter",
     "ToolErrorFormatterArgs",
     "ToolExecutionConfig",
+    "ToolNameCollisionPolicy",
     "ToolNotFoundBehavior",
 ]

@@ -10,6 +10,7 @@ from placet.runtime.runner import RunOptions
 
 ReasoningItemIdPolicy: TypeAlias = Literal["preserve", "omit"]
 ToolNotFoundBehavior: TypeAlias = Literal["raise_error", "return_error_to_model"]
+ToolNameCollisionPolicy: TypeAlias = Literal["warn", "error"]
 
 __all__ = [
     "DEFAULT_MAX_TURNS",
@@ -22,5 +23,6 @@ __all__ = [
     "ToolErrorFormatter",
     "ToolErrorFormatterArgs",
     "ToolExecutionConfig",
+    "ToolNameCollisionPolicy",
     "ToolNotFoundBehavior",
 ]

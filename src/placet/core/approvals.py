@@ -50,6 +50,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What validation made of the model's own arguments, where it changed something."""
     ballot: Ballot | None = None
     """What is needed before it is decided, and the votes. None: one word of anybody who may decide it."""
+    owner: str = ""
+    """Of an entry made by hand: the name of the agent whose call it is, if the item says so."""
 
     @property
     def open_ballot(self) -> Ballot | None:
@@ -97,6 +99,11 @@ class LedgerContents(msgspec.Struct, frozen=True, array_like=True):
 def name_of(tool: str) -> str:
     """The bare name in a tool's identity: `mcp:files:read` is the tool `read`."""
     return tool.rpartition(":")[2]
+
+
+def is_hosted(tool: str) -> bool:
+    """Whether a tool's identity is one of an MCP server that the model's provider talks to."""
+    return tool.startswith("hosted_mcp:")
 
 
 def is_unconditional(grant: GrantMade) -> bool:
@@ -468,27 +475,28 @@ class Ledger:
     def uses_of(self, grant: str) -> int:
         return self._uses.get(grant, 0)
 
-    def status(self, tool_name: str, call: str) -> bool | None:
-        """True, False or None (undecided) for a call named by the provider's label or by our local id."""
+    def status(self, tool_name: str, call: str, tool: str | None = None) -> bool | None:
+        """True, False or None (undecided) for a call named by the provider's label or by our local id; with `tool`, of
+        the tool with this identity only."""
         with self._lock:
-            verdicts = {self._verdict(entry) for entry in self._named(tool_name, call)}
+            verdicts = {self._verdict(entry) for entry in self._named(tool_name, call, tool)}
             if not verdicts:
-                return self._grant_verdict(tool_name, None)
+                return self._grant_verdict(tool_name, None, tool)
         if False in verdicts:
             return False
         return True if verdicts == {True} else None
 
-    def message(self, tool_name: str, call: str) -> str | None:
+    def message(self, tool_name: str, call: str, tool: str | None = None) -> str | None:
         """What the model of a rejected call reads, if the decision (or the grant) says so."""
         with self._lock:
-            named = self._named(tool_name, call)
+            named = self._named(tool_name, call, tool)
             decisions = [self._decision(entry) for entry in named]
             grants = sorted(self._grants + self._staged_grants, key=rank)
         for decision in decisions:
             if decision is not None and decision.verdict == "reject" and decision.message is not None:
                 return decision.message
         for grant in reversed(grants):
-            if grant.verdict != "reject" or self._name_in(grant) != tool_name:
+            if grant.verdict != "reject" or self._name_in(grant) != tool_name or tool not in (None, grant.tool):
                 continue
             if not named or any(
                 _reaches(grant, entry, decision) for entry, decision in zip(named, decisions, strict=True)
@@ -520,11 +528,13 @@ class Ledger:
             return entry.ran_under
         return self._staged.get(entry.call) or entry.decision
 
-    def _named(self, tool_name: str, call: str) -> list[Entry]:
+    def _named(self, tool_name: str, call: str, tool: str | None = None) -> list[Entry]:
         entry = self._entries.get(call)
         if entry is not None:
-            return [entry] if entry.name == tool_name else []
-        return [self._entries[each] for each in self._by_label.get((tool_name, call), ())]
+            found = [entry] if entry.name == tool_name else []
+        else:
+            found = [self._entries[each] for each in self._by_label.get((tool_name, call), ())]
+        return found if tool is None else [each for each in found if each.tool == tool]
 
     def _verdict(self, entry: Entry) -> bool | None:
         decision = self._decision(entry)
@@ -532,12 +542,15 @@ class Ledger:
             return decision.verdict != "reject"
         return self._grant_verdict(entry.name, entry)
 
-    def _grant_verdict(self, tool_name: str, entry: Entry | None) -> bool | None:
-        """What the grants say of a tool when the arguments are unknown: only grants without conditions count."""
+    def _grant_verdict(self, tool_name: str, entry: Entry | None, tool: str | None = None) -> bool | None:
+        """What the grants say of a tool when the arguments are unknown: only grants without conditions count. A name
+        alone does not say which MCP server of the provider's is meant."""
         latest = {
             (grant.agent, grant.path): grant.verdict == "approve"
             for grant in sorted(self._grants + self._staged_grants, key=rank)
-            if self._name_in(grant) == tool_name and is_unconditional(grant) and _is_of(grant, entry)
+            if self._name_in(grant) == tool_name
+            and is_unconditional(grant)
+            and (_is_of(grant, entry) if tool is None else grant.tool == tool)
         }
         verdicts = set(latest.values())
         return verdicts.pop() if len(verdicts) == 1 else None
@@ -546,7 +559,9 @@ class Ledger:
 def _is_of(grant: GrantMade, entry: Entry | None) -> bool:
     """Whether a grant is of the agent, and of the nested run, in which this call was made."""
     if entry is None:
-        return True
+        return not is_hosted(grant.tool)
+    if entry.agent == ANY_AGENT and is_hosted(entry.tool):
+        return grant.tool == entry.tool
     return grant.agent == entry.agent and (grant.scope == "agent" or grant.path == path_of(entry.call))
 
 

@@ -14,6 +14,7 @@ from placet.facts.native_items import NATIVE
 
 _NAMED_ANEW = frozenset(
     {"message", "reasoning", "function_call", "function_call_output", "shell_call", "apply_patch_call"}
+    | {"custom_tool_call", "custom_tool_call_output"}
 )
 """Items that are complete without the id that a server gave them."""
 _ANSWERS = {

@@ -18,7 +18,7 @@ from placet.core.state import Call, RunFold
 from placet.core.transitions import Move, Status, after
 from placet.core.voting import approvers_required, vote_cast, vote_taken_back
 from placet.facts import events as e
-from placet.facts.codec import JsonObject, canonical
+from placet.facts.codec import JsonObject, canonical, encode
 from placet.facts.errors import IllegalTransition
 from placet.facts.ids import path_of
 from placet.facts.native_items import EndedCall, native_of, note_on
@@ -580,8 +580,17 @@ def output_item(call: Call, label: str) -> JsonObject:
     if call.native_kind is not None:
         native = native_of(call.item)
         assert native is not None, "it said so when the call was planned"
-        return native.answer(_ended(call, label))
-    return {"type": "function_call_output", "call_id": label, "output": call.output}
+        answer = native.answer(_ended(call, label))
+    else:
+        answer = {"type": "function_call_output", "call_id": label, "output": call.output}
+    return answer if "caller" not in call.item else _for_program(call, answer)
+
+
+def _for_program(call: Call, answer: JsonObject) -> JsonObject:
+    """The answer to a call that a program of the provider's made: it says so, and what went wrong is JSON too."""
+    failed = call.outcome not in ("finished", "answered") and isinstance(answer.get("output"), str)
+    told: JsonObject = {"output": encode({"error": answer["output"]}).decode()} if failed else {}
+    return {**answer, **told, "caller": call.item["caller"]}
 
 
 _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each function takes the fact of its own key

@@ -23,10 +23,6 @@ NAMED_CALLS = frozenset({"function_call", APPROVAL_REQUEST})
 """Calls that say the tool's name and its arguments: of a function, or a hosted call that wants a yes or no."""
 
 
-ASKS_FOR_MORE = frozenset({"custom_tool_call"})
-"""Calls that a provider wants answered by the program that asked it. Without an answer it takes no further request."""
-
-
 def is_call(item: JsonObject) -> bool:
     """Whether the item asks the runtime for an output."""
     kind = item.get("type")
@@ -46,8 +42,6 @@ def problem_with(output: Sequence[JsonObject]) -> str | None:
         problem = _problem_with_call(item) if is_call(item) else None
         if problem is not None:
             return problem
-        if kind in ASKS_FOR_MORE:
-            return f"it holds a '{kind}', which waits for an output that cannot be given here"
     return None
 
 

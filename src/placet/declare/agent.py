@@ -287,7 +287,10 @@ class Agent(Generic[T]):
         """A model names what it calls: two things with one name could not be distinguished."""
         name = _first_repeated(self._own_names())
         if name is not None:
-            raise UserError(f"Agent '{self.name}' has two tools named '{name}': rename one (name_override=…).")
+            raise UserError(
+                f"Ambiguous function tool configuration: agent '{self.name}' has two tools named '{name}'. Rename one "
+                "(name_override=…)."
+            )
         label = _first_repeated([tool.server_label for tool in self.tools if isinstance(tool, HostedMCPTool)])
         if label is not None:
             raise UserError(f"Agent '{self.name}' has two hosted MCP servers labelled '{label}': rename one.")

@@ -6,11 +6,12 @@ A wrapper, its forks and the `ToolContext`s made from it share one ledger; a sna
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.core.approvals import ApprovalRecord, Ledger
-from placet.declare.decisions import DecisionInput, Grant, ItemOrId, stage_decision
+from placet.declare import context_transport as transport
+from placet.declare.decisions import DecisionInput, Grant, ItemOrId, identity_of, stage_decision
 from placet.facts.codec import JsonObject, plain_item
 from placet.facts.events import Usage
 from placet.facts.ids import split_call_id
@@ -94,7 +95,7 @@ class RunContextWrapper(Generic[T]):
         """The same, where an item may say more exactly than a name which call is meant."""
         item = current_invocation or existing_pending
         named = f"{tool_namespace}.{tool_name}" if tool_namespace and tool_namespace != tool_name else tool_name
-        return self.is_tool_approved(named, item.id if item is not None and item.id else call_id)
+        return self._ledger.status(named, self._local(_id_in(item) or call_id), _tool_in(item))
 
     def get_rejection_message(
         self,
@@ -106,17 +107,24 @@ class RunContextWrapper(Generic[T]):
         tool_lookup_key: object = None,
     ) -> str | None:
         """What a rejected call's model reads; None for a call that was not rejected, or without words."""
-        label = existing_pending.id if existing_pending is not None and existing_pending.id else call_id
-        if self.is_tool_approved(tool_name, label) is not False:
+        call, tool = self._local(_id_in(existing_pending) or call_id), _tool_in(existing_pending)
+        if self._ledger.status(tool_name, call, tool) is not False:
             return None
-        return self._ledger.message(tool_name, self._local(label))
+        return self._ledger.message(tool_name, call, tool)
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> Any:  # Any: pydantic's own schema
-        """So that pydantic models and dataclasses may hold a context: it is kept as it is."""
-        from pydantic_core import core_schema
+    def __get_pydantic_core_schema__(cls, source: object, handler: Any) -> Any:  # Any: pydantic's own schema
+        """So that pydantic models and dataclasses may hold a context, and may be sent with it."""
+        given = get_args(source)
+        inner = handler.generate_schema(given[0] if given and not isinstance(given[0], TypeVar) else Any)
+        return transport.schema(cls, inner, cls._made_of, cls._taken_apart)
 
-        return core_schema.json_or_python_schema(core_schema.any_schema(), core_schema.is_instance_schema(cls))
+    @staticmethod
+    def _made_of(fields: dict[str, Any]) -> RunContextWrapper[Any]:
+        return RunContextWrapper(fields["context"], ledger=transport.unpack(fields.get("decisions") or "{}"))
+
+    def _taken_apart(self) -> dict[str, Any]:
+        return {"context": self.context, "decisions": "{}" if self._run_ids else transport.pack(self._ledger)}
 
     @property
     def approvals(self) -> Mapping[str, ApprovalRecord]:
@@ -257,3 +265,13 @@ class ToolContext(RunContextWrapper[T]):
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _id_in(item: ToolApprovalItem | None) -> str:
+    return item.id if item is not None else ""
+
+
+def _tool_in(item: ToolApprovalItem | None) -> str | None:
+    """The tool that an item made by hand is about, where that is more than its name says: a hosted or a native one."""
+    tool = identity_of(item) if item is not None and not item.id else ""
+    return tool if tool and not tool.startswith("function:") else None

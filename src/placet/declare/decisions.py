@@ -12,17 +12,18 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from placet.clock import Clock
-from placet.core.approvals import ANY_AGENT, Asking, Entry, Ledger, time_after
+from placet.core.approvals import ANY_AGENT, Asking, Entry, Ledger, is_hosted, time_after
 from placet.core.casting import as_vote
 from placet.core.deciding import find_by_id, find_by_look, refuse_if_late
 from placet.core.elicitation import check_agreement, checked_answers
 from placet.core.gate import digest_of, is_first_version
 from placet.core.plan import APPROVAL_REQUEST, HOSTED_MCP, hosted_identity
 from placet.facts.codec import Json, JsonObject, NotPlain, canonical, encode, plain, plain_str, writable
-from placet.facts.errors import StaleApproval, UserError
+from placet.facts.errors import ModelBehaviorError, StaleApproval, UserError
 from placet.facts.events import Author, DecisionMade, GrantMade, Verdict
 from placet.facts.ids import mint, path_of, split_call_id
 from placet.facts.items import ToolApprovalItem, field_of
+from placet.facts.native_items import NATIVE
 from placet.facts.requirements import Assurance
 
 ItemOrId: TypeAlias = ToolApprovalItem | str
@@ -104,6 +105,8 @@ def stage_decision(
 ) -> None:
     """Note the decision in the ledger. By hand (or without a run) any item is taken, by its id or its label."""
     takes_any = by_hand or not run_ids
+    if takes_any and isinstance(item, ToolApprovalItem):
+        _refuse_if_unknowable(item, given)
     entry = entry_of_item(item, run_ids) if takes_any else find_entry(ledger, run_ids, item)
     refuse_if_late(entry, clock.now())
     decision, grants = facts_of_decision(entry, given, clock.now(), ledger.all_grants())
@@ -222,18 +225,50 @@ def entry_of_item(item: ItemOrId, run_ids: Sequence[str]) -> Entry:
         number = int(item.request_id.rpartition("#")[2] or 1)
         return Entry(
             call=local, label=item.call_id or "", name=item.name or "", request=number, digest=item.digest,
-            tool=_identity_of(item), agent=item.agent_path, arguments=item.arguments or "",
+            tool=identity_of(item), agent=item.agent_path, arguments=item.arguments or "",
         )  # fmt: skip
-    label, name = item.call_id or "", item.name or ""
+    label, name, tool = item.call_id or "", item.name or "", identity_of(item)
     return Entry(
-        call=label_key(name, label), label=label, name=name, tool=_identity_of(item), arguments=item.arguments or ""
+        call=label_key(tool if is_hosted(tool) else name, label),
+        label=label,
+        name=name,
+        tool=tool,
+        arguments=item.arguments or "",
+        owner=str(getattr(item.agent, "name", "")),
     )
 
 
-def _identity_of(item: ToolApprovalItem) -> str:
-    if field_of(item.raw_item, "type") == APPROVAL_REQUEST:
-        return hosted_identity(str(field_of(item.raw_item, "server_label")), item.name or "")
-    return f"function:{item.name or ''}"
+def _hosted_request(item: ToolApprovalItem) -> object | None:
+    """The provider's request to call a tool itself, where the item is one, or holds one; None: a call of ours."""
+    kind = field_of(item.raw_item, "type")
+    if kind == "hosted_tool_call":
+        return field_of(item.raw_item, "provider_data") or {}
+    return item.raw_item if kind == APPROVAL_REQUEST else None
+
+
+def _refuse_if_unknowable(item: ToolApprovalItem, given: DecisionInput) -> None:
+    """A hosted call whose item does not tell server, tool and arguments: a yes to it could mean anything."""
+    request = _hosted_request(item)
+    if request is None:
+        return
+    if given.always and not (field_of(request, "server_label") and item.name):
+        raise UserError(
+            "A standing decision about a hosted MCP tool needs an item with a non-empty server_label and tool name."
+        )
+    if not all(field_of(request, name) for name in ("id", "server_label", "arguments")) or not item.name:
+        raise ModelBehaviorError(
+            f"This item of type '{field_of(item.raw_item, 'type')}' has no canonical invocation identity (server, "
+            "tool, arguments): nobody can tell what a decision about it would allow."
+        )
+
+
+def identity_of(item: ToolApprovalItem) -> str:
+    """By what decisions know the tool of an item."""
+    kind, request = field_of(item.raw_item, "type"), _hosted_request(item)
+    if request is not None:
+        return hosted_identity(str(field_of(request, "server_label")), item.name or "")
+    native = NATIVE.get(kind) if isinstance(kind, str) else None
+    return f"{'function' if native is None else native.tool}:{item.name or ''}"
 
 
 BY_HAND = "by-hand:"

@@ -25,6 +25,7 @@ _INSTEAD = {
     "computer": "declare placet.tools.ComputerTool(computer)",
     "computer_use_preview": "declare placet.tools.ComputerTool(computer)",
     "apply_patch": "declare placet.tools.ApplyPatchTool(editor, native=True)",
+    "custom": "declare placet.tools.CustomTool(name, description, function)",
 }
 
 
@@ -80,10 +81,21 @@ class WebSearchTool(HostedTool):
     user_location: Mapping[str, Any] | None = None
     filters: Mapping[str, Any] | None = None
     search_context_size: Literal["low", "medium", "high"] = "medium"
+    external_web_access: bool | None = None
+    """False: only what the provider has kept of the web."""
+    search_content_types: Sequence[Literal["text", "image"]] | None = None
+    image_settings: Mapping[str, Any] | None = None
     tool_config: Mapping[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        given = {"user_location": self.user_location, "filters": self.filters}
+        kinds = None if self.search_content_types is None else list(self.search_content_types)
+        given = {
+            "user_location": self.user_location,
+            "filters": self.filters,
+            "external_web_access": self.external_web_access,
+            "search_content_types": kinds,
+            "image_settings": self.image_settings,
+        }
         self.tool_config = {
             "type": "web_search",
             "search_context_size": self.search_context_size,

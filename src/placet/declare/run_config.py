@@ -50,7 +50,7 @@ _OBSERVERS = Kind(
 class ToolErrorFormatterArgs(msgspec.Struct, frozen=True):
     """What a `tool_error_formatter` is told."""
 
-    kind: Literal["approval_rejected"]
+    kind: Literal["approval_rejected", "tool_not_found"]
     tool_type: str
     tool_name: str
     call_id: str
@@ -171,7 +171,8 @@ class RunConfig:
     their place; or it is put behind them and read when they are decided. While a run is at work there, the first
     refuses, and the others wait until it returns."""
     tool_error_formatter: ToolErrorFormatter | None = None
-    """What the model reads of a rejected call when neither the decision nor a grant says it."""
+    """What the model reads of a rejected call when neither the decision nor a grant says it, and of a call of a tool
+    that does not exist."""
     tool_not_found_behavior: Literal["return_error_to_model", "raise_error"] = "return_error_to_model"
     handoff_input_filter: HandoffInputFilter | None = None
     """For every handoff that has no filter of its own."""
@@ -209,6 +210,8 @@ class RunConfig:
     reasoning_item_id_policy: Literal["preserve", "omit"] | None = None
     """`omit`: the model's thoughts are sent back without their ids."""
     tool_execution: ToolExecutionConfig | None = None
+    tool_name_collision_policy: Literal["warn", "error"] = "error"
+    """Two tools of one name are always refused: a model could not distinguish them. `warn` says nothing else."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model_settings", _given_settings(self.model_settings))

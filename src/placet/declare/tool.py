@@ -116,10 +116,26 @@ class FunctionTool:
     """Called with the context and the arguments as a JSON text."""
     strict_json_schema: bool = True
     is_enabled: EnabledRule = True
+    tool_input_guardrails: Sequence[ToolInputGuardrail] = ()
+    tool_output_guardrails: Sequence[ToolOutputGuardrail] = ()
     needs_approval: ApprovalRule = False
+    timeout: float | None = None
+    timeout_behavior: Literal["error_as_result", "raise_exception"] = "error_as_result"
+    """What a tool function that takes too long becomes: something for the model to read, or an error that ends the
+    drive."""
+    timeout_error_function: FailureText | None = None
+    """What the model reads of it, in the place of `failure_error_function`."""
     on_approval: OnApproval | None = field(default=None, kw_only=True)
     """Asked when a call has to wait: may decide in a person's place."""
-    timeout: float | None = None
+    allowed_callers: Sequence[Literal["direct", "programmatic"]] | None = field(default=None, kw_only=True)
+    """Who may call it, at a provider whose model writes programs; None: the model itself."""
+    defer_loading: bool = field(default=False, kw_only=True)
+    """A provider with tool search shows it to the model only when it was searched for."""
+    output_json_schema: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    """What it gives back, for a program that calls it."""
+    namespace: str | None = field(default=None, kw_only=True)
+    """The group that it is in (`tool_namespace`): its name begins with it."""
+    namespace_description: str | None = field(default=None, kw_only=True)
     failure_error_function: FailureText | None = default_tool_error_function
     """What the model reads when the tool function raises. None: the error ends the drive of the run."""
     recovery: Recovery = "ask"
@@ -130,8 +146,6 @@ class FunctionTool:
     at_deadline: Literal["reject", "escalate"] = "reject"
     approval_valid_for: float | None = None
     """Seconds for which an approval can be used; then a person is asked again."""
-    tool_input_guardrails: Sequence[ToolInputGuardrail] = ()
-    tool_output_guardrails: Sequence[ToolOutputGuardrail] = ()
     check_arguments: Callable[[JsonObject], str | None] | None = field(default=None, repr=False)
     """What is wrong with these arguments, or None; without one the schema says it. Edits, and calls of which a rule or
     a person judges, are checked with it before a person sees them."""
@@ -175,7 +189,15 @@ class FunctionTool:
         check_approvers(self.name, self.approvers, self.needs_approval)
         if self.at_deadline not in ("reject", "escalate"):
             raise UserError(f"Tool '{self.name}': at_deadline is 'reject' or 'escalate', not {self.at_deadline!r}.")
+        if self.timeout_behavior not in ("error_as_result", "raise_exception"):
+            raise UserError(
+                f"Tool '{self.name}': timeout_behavior is 'error_as_result' or 'raise_exception', not "
+                f"{self.timeout_behavior!r}."
+            )
+        self.tool_input_guardrails = self.tool_input_guardrails or ()
+        self.tool_output_guardrails = self.tool_output_guardrails or ()
         self._check_fields()
+        self.more = self._more()
         if self.validate_arguments is None:  # else the schema is made of what validates, and the library is not needed
             problem = problem_with_schema(self.params_json_schema)
             if problem is not None:
@@ -191,6 +213,7 @@ class FunctionTool:
             strict_json_schema=(self.strict_json_schema, FLAG),
             is_enabled=(self.is_enabled, RULE),
             timeout=(self.timeout, optional(SECONDS)),
+            timeout_error_function=(self.timeout_error_function, optional(FUNCTION)),
             failure_error_function=(self.failure_error_function, optional(FUNCTION)),
             version=(self.version, optional(TEXT)),
             decide_within=(self.decide_within, optional(SECONDS)),
@@ -198,6 +221,22 @@ class FunctionTool:
             tool_input_guardrails=(self.tool_input_guardrails, _INPUT_GUARDRAILS),
             tool_output_guardrails=(self.tool_output_guardrails, _OUTPUT_GUARDRAILS),
         )
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """Another name of `timeout`."""
+        return self.timeout
+
+    def _more(self) -> JsonObject | None:
+        """What only OpenAI's Responses API can be told of a function."""
+        if self.allowed_callers is None and not self.defer_loading and self.output_json_schema is None:
+            return None
+        found: JsonObject = {"defer_loading": True} if self.defer_loading else {}
+        if self.allowed_callers is not None:
+            found["allowed_callers"] = list(self.allowed_callers)
+        if self.output_json_schema is not None:
+            found["output_schema"] = dict(self.output_json_schema)
+        return found
 
     @property
     def native_declaration(self) -> JsonObject | None:
@@ -267,6 +306,10 @@ def escaped(part: str) -> str:
     return part.replace("%", "%25").replace(":", "%3A")
 
 
+def unescaped(part: str) -> str:
+    return part.replace("%3A", ":").replace("%25", "%")
+
+
 def _called(function: Callable[..., Any], positional: list[object], named: dict[str, object]) -> Any:
     try:
         return function(*positional, **named)
@@ -277,6 +320,12 @@ def _called(function: Callable[..., Any], positional: list[object], named: dict[
 def _is_context_type(annotation: object) -> bool:
     found = get_origin(annotation) or annotation
     return isinstance(found, type) and issubclass(found, RunContextWrapper)
+
+
+def _schema_of(output_type: Any) -> Mapping[str, Any]:
+    import pydantic
+
+    return pydantic.TypeAdapter(output_type).json_schema(mode="serialization")
 
 
 @overload
@@ -300,9 +349,16 @@ def function_tool(
     decide_within: float | None = None,
     at_deadline: Literal["reject", "escalate"] = "reject",
     approval_valid_for: float | None = None,
-    tool_input_guardrails: Sequence[ToolInputGuardrail] = (),
-    tool_output_guardrails: Sequence[ToolOutputGuardrail] = (),
+    tool_input_guardrails: Sequence[ToolInputGuardrail] | None = (),
+    tool_output_guardrails: Sequence[ToolOutputGuardrail] | None = (),
     approvers: ApproversRule | None = None,
+    timeout_behavior: Literal["error_as_result", "raise_exception"] = "error_as_result",
+    timeout_error_function: FailureText | None = None,
+    on_approval: OnApproval | None = None,
+    allowed_callers: Sequence[Literal["direct", "programmatic"]] | None = None,
+    defer_loading: bool = False,
+    output_type: Any = None,
+    output_json_schema: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -324,9 +380,16 @@ def function_tool(
     decide_within: float | None = None,
     at_deadline: Literal["reject", "escalate"] = "reject",
     approval_valid_for: float | None = None,
-    tool_input_guardrails: Sequence[ToolInputGuardrail] = (),
-    tool_output_guardrails: Sequence[ToolOutputGuardrail] = (),
+    tool_input_guardrails: Sequence[ToolInputGuardrail] | None = (),
+    tool_output_guardrails: Sequence[ToolOutputGuardrail] | None = (),
     approvers: ApproversRule | None = None,
+    timeout_behavior: Literal["error_as_result", "raise_exception"] = "error_as_result",
+    timeout_error_function: FailureText | None = None,
+    on_approval: OnApproval | None = None,
+    allowed_callers: Sequence[Literal["direct", "programmatic"]] | None = None,
+    defer_loading: bool = False,
+    output_type: Any = None,
+    output_json_schema: Mapping[str, Any] | None = None,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function: its schema comes from the signature, the types and the docstring.
 
@@ -376,8 +439,14 @@ def function_tool(
             decide_within=decide_within,
             at_deadline=at_deadline,
             approval_valid_for=approval_valid_for,
-            tool_input_guardrails=tool_input_guardrails,
-            tool_output_guardrails=tool_output_guardrails,
+            tool_input_guardrails=tool_input_guardrails or (),
+            tool_output_guardrails=tool_output_guardrails or (),
+            timeout_behavior=timeout_behavior,
+            timeout_error_function=timeout_error_function,
+            on_approval=on_approval,
+            allowed_callers=allowed_callers,
+            defer_loading=defer_loading,
+            output_json_schema=output_json_schema if output_type is None else _schema_of(output_type),
             validate_arguments=schema.validate,
             approvers=approvers,
         )

@@ -7,7 +7,8 @@ A raw item is a plain dict in the shape of the Responses API (or, where the item
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
+from enum import StrEnum
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from placet.facts.codec import JsonObject, plain_item
@@ -44,6 +45,24 @@ def _asked_in(raw_item: object) -> tuple[str | None, str | None]:
 def _hosted_name(raw_item: object) -> str | None:
     kind = _text_field(raw_item, "type")
     return kind.removesuffix("_call") if kind is not None and kind.endswith("_call") else kind
+
+
+class ToolOriginType(StrEnum):
+    """Where a tool came from."""
+
+    FUNCTION = "function"
+    MCP = "mcp"
+    AGENT_AS_TOOL = "agent_as_tool"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOrigin:
+    """Where the tool of a call came from: a function of the program, an MCP server, an agent behind a tool."""
+
+    type: ToolOriginType
+    mcp_server_name: str | None = None
+    agent_name: str | None = None
+    agent_tool_name: str | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -92,12 +111,13 @@ class ReasoningItem(Item):
 
 
 @dataclass(eq=False, repr=False)
-class ToolCallItem(Item):
-    """The model called a tool."""
+class CallItem(Item):
+    """The base of all items by which a model asks for something to be done."""
 
     id: str = ""
     """Our id of the call; empty on an item made by hand."""
-    type: ClassVar[str] = "tool_call_item"
+    tool_origin: ToolOrigin | None = None
+    """Where the tool came from, as far as this process knows it."""
 
     @property
     def name(self) -> str | None:
@@ -115,13 +135,19 @@ class ToolCallItem(Item):
         return _text_field(self.raw_item, "call_id")
 
 
+class ToolCallItem(CallItem):
+    """The model called a tool."""
+
+    type: ClassVar[str] = "tool_call_item"
+
+
 @dataclass(eq=False, repr=False)
-class ToolCallOutputItem(Item):
-    """What the model reads of a call that has ended."""
+class CallOutputItem(Item):
+    """The base of all items that answer such a one."""
 
     output: Any = None  # Any: what the tool returned
     id: str = ""
-    type: ClassVar[str] = "tool_call_output_item"
+    tool_origin: ToolOrigin | None = None
 
     @property
     def call_id(self) -> str | None:
@@ -129,7 +155,13 @@ class ToolCallOutputItem(Item):
         return _text_field(self.raw_item, "id" if is_program else "call_id")
 
 
-class HandoffCallItem(ToolCallItem):
+class ToolCallOutputItem(CallOutputItem):
+    """What the model reads of a call that has ended."""
+
+    type: ClassVar[str] = "tool_call_output_item"
+
+
+class HandoffCallItem(CallItem):
     """The model asked to hand over."""
 
     type: ClassVar[str] = "handoff_call_item"
@@ -144,7 +176,7 @@ class HandoffOutputItem(Item):
     type: ClassVar[str] = "handoff_output_item"
 
 
-class MCPApprovalRequestItem(ToolCallItem):
+class MCPApprovalRequestItem(CallItem):
     """The provider asks whether it may call a tool of an MCP server."""
 
     type: ClassVar[str] = "mcp_approval_request_item"
@@ -158,7 +190,7 @@ class MCPApprovalRequestItem(ToolCallItem):
         return _text_field(self.raw_item, "server_label")
 
 
-class MCPApprovalResponseItem(ToolCallOutputItem):
+class MCPApprovalResponseItem(CallOutputItem):
     """What the provider gets: it may, or it may not."""
 
     type: ClassVar[str] = "mcp_approval_response_item"
@@ -203,6 +235,8 @@ class ToolApprovalItem(Item):
     """What a person is asked about: one call, as it would run."""
 
     tool_name: str | None = None
+    item_type: InitVar[str] = "tool_approval_item"
+    """The type, for programs that give it by its place: it is always this one."""
     id: str = field(default="", kw_only=True)
     """Our id of the call: decisions find it by this. Empty on an item made by hand."""
     kind: Literal["approval", "in_doubt", "mcp_approval", "elicitation"] = field(default="approval", kw_only=True)
@@ -229,7 +263,7 @@ class ToolApprovalItem(Item):
     store knows, or on a condition."""
     type: ClassVar[str] = "tool_approval_item"
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, item_type: str) -> None:
         if self.tool_name is None:
             self.tool_name = _text_field(self.raw_item, "name") or _asked_in(self.raw_item)[0]
         if self.tool_namespace is None:
@@ -238,8 +272,9 @@ class ToolApprovalItem(Item):
     @property
     def qualified_name(self) -> str | None:
         """The tool's name with that of its group before it."""
-        is_inside = self.tool_namespace and self.tool_name and self.tool_namespace != self.tool_name
-        return f"{self.tool_namespace}.{self.tool_name}" if is_inside else self.tool_name
+        group, name = self.tool_namespace, self.tool_name
+        is_inside = group and name and group != name and not name.startswith(f"{group}.")
+        return f"{group}.{name}" if is_inside else name
 
     @property
     def name(self) -> str | None:

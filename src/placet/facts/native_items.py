@@ -35,6 +35,8 @@ class Native(NamedTuple):
     arguments: Arguments
     """The arguments of the call; None: the item is not one that a provider would send."""
     answer: Answer
+    names_its_tool: bool = False
+    """The item says the name of the tool; `tool` is its kind only."""
 
 
 # -- shell -------------------------------------------------------------------------------------------------------------
@@ -168,6 +170,19 @@ def note_on(ended: EndedCall) -> JsonObject | None:
     return {"role": "developer", "content": f"The computer call {ended.label}{how}: {text}"}
 
 
+# -- free text ---------------------------------------------------------------------------------------------------------
+
+
+def _custom_arguments(item: JsonObject) -> JsonObject | None:
+    text, name = item.get("input"), item.get("name")
+    return {"input": text} if isinstance(text, str) and isinstance(name, str) and name else None
+
+
+def _custom_answer(ended: EndedCall) -> JsonObject:
+    output = ended.output if isinstance(ended.output, str | list) else text_of_output(ended.output)
+    return {"type": "custom_tool_call_output", "call_id": ended.label, "output": output}
+
+
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 NATIVE: dict[str, Native] = {
@@ -175,6 +190,9 @@ NATIVE: dict[str, Native] = {
     "apply_patch_call": Native("apply_patch", "apply_patch_call_output", "call_id", _patch_arguments, _patch_answer),
     "local_shell_call": Native("local_shell", "local_shell_call_output", "id", _program_arguments, _program_answer),
     "computer_call": Native("computer", "computer_call_output", "call_id", _computer_arguments, _computer_answer),
+    "custom_tool_call": Native(
+        "custom", "custom_tool_call_output", "call_id", _custom_arguments, _custom_answer, names_its_tool=True
+    ),
 }
 """By the type of the call's item."""
 CALL_OF_OUTPUT = {native.output: kind for kind, native in NATIVE.items()}
@@ -201,9 +219,13 @@ def asked_in(item: JsonObject) -> tuple[str, str, str | None]:
     native = native_of(item)
     if native is None:
         arguments = item.get("arguments")
-        return str(item.get("name") or ""), arguments if isinstance(arguments, str) else "", None
+        name, group = str(item.get("name") or ""), item.get("namespace")
+        if group and group != name:  # a tool that was loaded by its own name is in no group
+            name = f"{group}.{name}"
+        return name, arguments if isinstance(arguments, str) else "", None
     found = native.arguments(item)
-    return native.tool, "" if found is None else encode(found).decode(), native.tool
+    name = str(item.get("name") or "") if native.names_its_tool else native.tool
+    return name, "" if found is None else encode(found).decode(), native.tool
 
 
 def as_function_item(item: JsonObject) -> JsonObject:

@@ -18,7 +18,7 @@ from placet.models.anthropic_messages_request import API, as_messages, as_system
 from placet.models.anthropic_messages_response import PAUSED, MessageAssembly, as_message, as_response, as_usage
 from placet.models.provider_data import provider_data_of
 from placet.models.provider_errors import provider_errors, refuse_what_is_no_stream
-from placet.models.request_settings import with_extra_args
+from placet.models.request_settings import with_extra_args, without_groups
 from placet.models.shared_clients import shared_client
 from placet.ports import ModelRequest, RawEvent, StreamPart, ToolSpec
 
@@ -171,7 +171,7 @@ def asked_of(model: str, request: ModelRequest) -> PreparedRequest:
     settings = request.model_settings
     thinking, effort = _thinking(settings)
     system = as_system(request.input, request.system_instructions)
-    tools = [*map(_tool, request.tools), *map(dict, request.hosted_tools)]
+    tools = [*map(_tool, without_groups(request.tools, "Anthropic's API")), *map(dict, request.hosted_tools)]
     has_none = not tools
     if has_none:
         tools = _tools_of_the_past(request.input)

@@ -14,7 +14,7 @@ from placet.models.openai_chat_request import as_messages, is_openai
 from placet.models.openai_chat_response import ChatAssembly, as_response
 from placet.models.openai_client import OpenAIClient
 from placet.models.provider_errors import provider_errors, refuse_what_is_no_stream
-from placet.models.request_settings import strict_if_possible, with_extra_args
+from placet.models.request_settings import strict_if_possible, with_extra_args, without_groups
 from placet.models.response_events import ResponseEvents
 from placet.ports import ModelRequest, RawEvent, StreamPart, ToolSpec
 
@@ -84,7 +84,7 @@ def create_arguments(model: str, request: ModelRequest, server: str) -> dict[str
     """The arguments of `client.chat.completions.create` for this request; what is None is left to the server."""
     _refuse_what_this_api_has_not(request)
     settings = request.model_settings
-    tools = [_function(tool) for tool in request.tools] or None
+    tools = [_function(tool) for tool in without_groups(request.tools, "Chat Completions")] or None
     limit = "max_completion_tokens" if is_openai(server) else "max_tokens"
     found: dict[str, Any] = {
         "model": model,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,25 @@ _NEWEST = 100
 wrote."""
 
 
+_UNFINISHED = ("queued", "in_progress")
+FIRST_LOOK, LONGEST_PAUSE = 0.25, 10.0
+"""Seconds between two looks at a response that is made in the background."""
+
+
+async def _finished(client: AsyncOpenAI, body: JsonObject) -> JsonObject:
+    """The response, once the server has made it in the background (`extra_args={"background": True}`)."""
+    pause = FIRST_LOOK
+    while body.get("status") in _UNFINISHED:
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_PAUSE)
+        raw = await client.responses.with_raw_response.retrieve(str(body["id"]))
+        found = json.loads(raw.text)
+        if not isinstance(found, dict):
+            raise ProviderError("OpenAI answered something that is no response.")
+        body = found
+    return body
+
+
 class OpenAIResponsesModel:
     """`OpenAIResponsesModel("gpt-5")`: the key comes from the environment, or give `openai_client=AsyncOpenAI(…)`.
 
@@ -41,6 +61,8 @@ class OpenAIResponsesModel:
         with provider_errors("OpenAI"):
             raw = await client.responses.with_raw_response.create(**arguments)
             body = json.loads(raw.text)  # as it came: the client's types may not know all of it
+            if isinstance(body, dict) and body.get("status") in _UNFINISHED:
+                body = await _finished(client, body)
         return model_response(body, raw.request_id)
 
     async def stream_response(self, request: ModelRequest) -> AsyncIterator[StreamPart]:

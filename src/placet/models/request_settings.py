@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placet.declare.tool_schema import strict_schema
 from placet.facts.codec import JsonObject
 from placet.facts.errors import UserError
 from placet.facts.model_settings import ModelSettings
+from placet.ports import ToolSpec
 
 
 def with_extra_args(found: dict[str, Any], settings: ModelSettings) -> dict[str, Any]:  # Any: the API's own shapes
@@ -32,3 +33,11 @@ def strict_if_possible(schema: Mapping[str, object], wanted: bool | None = None)
         return {"schema": strict_schema(schema, "output_type"), "strict": True}
     except UserError:
         return {"schema": dict(schema), "strict": False}
+
+
+def without_groups(tools: Sequence[ToolSpec], api: str) -> Sequence[ToolSpec]:
+    """The tools, of which none is in a group: only OpenAI's Responses API knows those."""
+    grouped = next((tool for tool in tools if tool.namespace is not None), None)
+    if grouped is not None:
+        raise UserError(f"{api} knows no groups of tools, and '{grouped.name}' is in one (tool_namespace).")
+    return tools

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 from placet.facts.codec import JsonObject
-from placet.facts.errors import ProviderError, UserError
+from placet.facts.errors import ProviderError
 from placet.facts.events import Usage
 from placet.facts.items import ModelResponse
 from placet.facts.model_settings import MCPToolChoice, ModelSettings
@@ -20,8 +19,10 @@ _CHOICES = frozenset({"auto", "required", "none"})
 _HOSTED_CHOICES = frozenset(
     {"code_interpreter", "file_search", "image_generation", "web_search", "web_search_preview", "computer_use_preview"}
 )
+_NAMED_TOOLS = frozenset({"function", "custom"})
 _NAMED_ANEW = frozenset(
     {"message", "reasoning", "function_call", "function_call_output", "shell_call", "apply_patch_call"}
+    | {"custom_tool_call", "custom_tool_call_output"}
 )
 """Items that the API takes without their id: what the server did not store cannot be named by one."""
 _COMMON = frozenset({"message", "function_call", "function_call_output"})
@@ -44,8 +45,8 @@ def create_arguments(model: str, request: ModelRequest) -> dict[str, Any]:  # An
         "model": model,
         "input": input_items(request.input, stored=settings.store is not False),
         "instructions": request.system_instructions,
-        "tools": [*map(_tool, request.tools), *map(dict, request.hosted_tools)] or None,
-        "tool_choice": _choice(settings.tool_choice, {tool.name for tool in request.tools if tool.native is not None}),
+        "tools": [*_tools(request.tools), *map(dict, request.hosted_tools)] or None,
+        "tool_choice": _choice(settings.tool_choice, {each.name: each.native for each in request.tools if each.native}),
         "previous_response_id": request.previous_response_id,
         "conversation": request.conversation_id,
         "prompt": request.prompt,
@@ -69,14 +70,23 @@ def create_arguments(model: str, request: ModelRequest) -> dict[str, Any]:  # An
         "extra_body": settings.extra_body,
         "timeout": settings.timeout,
     }
-    _refuse_the_background(settings)
     return with_extra_args(found, settings)
 
 
-def _refuse_the_background(settings: ModelSettings) -> None:
-    body = settings.extra_body if isinstance(settings.extra_body, Mapping) else {}
-    if (settings.extra_args or {}).get("background") or body.get("background"):
-        raise UserError("A response in the background has no answer to continue with: leave `background` out.")
+def _tools(tools: Sequence[ToolSpec]) -> list[JsonObject]:
+    """The tools, those of one group together, where the first of them stands."""
+    found: list[JsonObject] = []
+    groups: dict[str, list[Any]] = {}
+    for tool in tools:
+        if tool.namespace is None:
+            found.append(_tool(tool))
+        elif tool.namespace in groups:
+            groups[tool.namespace].append(_tool(tool))
+        else:
+            members = groups[tool.namespace] = [_tool(tool)]
+            told = {"description": tool.namespace_description} if tool.namespace_description else {}
+            found.append({"type": "namespace", "name": tool.namespace, **told, "tools": members})
+    return found
 
 
 def _tool(tool: ToolSpec) -> JsonObject:
@@ -84,21 +94,24 @@ def _tool(tool: ToolSpec) -> JsonObject:
         return dict(tool.native)
     return {
         "type": "function",
-        "name": tool.name,
+        "name": tool.name if tool.namespace is None else tool.name.removeprefix(f"{tool.namespace}."),
         "description": tool.description,
         "parameters": dict(tool.params_json_schema),
         "strict": tool.strict,
+        **(tool.more or {}),
     }
 
 
-def _choice(choice: str | Mapping[str, Any] | MCPToolChoice | None, native: AbstractSet[str]) -> Any:
+def _choice(choice: str | Mapping[str, Any] | MCPToolChoice | None, native: Mapping[str, Mapping[str, object]]) -> Any:
     if choice is None or isinstance(choice, Mapping):
         return choice
     if isinstance(choice, MCPToolChoice):
         return {"type": "mcp", "server_label": choice.server_label, "name": choice.name}
     if choice in _CHOICES:
         return choice
-    return {"type": choice} if choice in _HOSTED_CHOICES or choice in native else {"type": "function", "name": choice}
+    kind = str(native[choice]["type"]) if choice in native else "function"
+    is_unnamed = choice in _HOSTED_CHOICES or kind not in _NAMED_TOOLS
+    return {"type": kind if choice in native else choice} if is_unnamed else {"type": kind, "name": choice}
 
 
 def _text(settings: ModelSettings, request: ModelRequest) -> JsonObject | None:

@@ -29,7 +29,7 @@ from placet.core.state import Call
 from placet.core.transitions import RUNNABLE, Status
 from placet.core.votes import Person
 from placet.declare.tool import Tool
-from placet.facts.errors import UserError
+from placet.facts.errors import ModelBehaviorError, UserError
 from placet.facts.events import (
     ApproversRequired,
     CallEnded,
@@ -288,6 +288,8 @@ def _tool_of(frame: Frame, call: Call) -> Tool | None:
             f"Call {call.id} was approved, and its server no longer has the tool '{call.name}': "
             "have the server offer it again and resume the run, or cancel the run."
         )
+    if frame.config.tool_not_found_behavior == "raise_error":
+        raise ModelBehaviorError(f"Tool {call.name} not found in agent {frame.agent.name}: it has gone meanwhile.")
     frame.note(CallEnded(call.id, "denied", f"Tool '{call.name}' not found."))
     return None
 

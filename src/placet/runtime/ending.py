@@ -56,7 +56,8 @@ def _checked(verdict: object) -> ToolsToFinalOutputResult:
 def _is_final(frame: Frame, call: Call, names: Container[str] | None) -> bool:
     """Whether the run ends with what this call gave: that of any tool, or of one with these names."""
     is_tool = frame.agent.handoff_named(call.name) is None
-    return is_tool and _has_a_result(call) and (names is None or call.name in names)
+    is_named = names is None or call.name in names or call.item.get("name") in names  # also without its group's name
+    return is_tool and _has_a_result(call) and is_named
 
 
 def _has_a_result(call: Call) -> bool:

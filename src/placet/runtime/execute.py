@@ -8,13 +8,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from placet.core.plan import HOSTED_MCP
 from placet.core.state import Call
 from placet.core.transitions import CONCLUDABLE, Status
 from placet.declare.agent import AgentTool
 from placet.declare.context import ToolContext
 from placet.declare.guardrail import GuardrailFunctionOutput, GuardrailResult
-from placet.declare.run_config import ToolErrorFormatterArgs
 from placet.declare.tool import (
     CannotTell,
     DidNotHappen,
@@ -23,7 +21,7 @@ from placet.declare.tool import (
     NeedsInput,
 )
 from placet.declare.tool_values import InvalidArguments
-from placet.facts.codec import Json, JsonObject, encode, fresh, parse_arguments, writable
+from placet.facts.codec import Json, JsonObject, encode, fresh, parse_arguments
 from placet.facts.errors import (
     GuardrailTripped,
     MaxTurnsExceeded,
@@ -48,7 +46,7 @@ from placet.runtime.guardrails import Tripped, judge_call, judge_result
 from placet.runtime.handoffs import hand_over
 from placet.runtime.journal import Overtaken
 from placet.runtime.nested import run_nested
-from placet.runtime.output import as_answer, as_tool_output, failure_text
+from placet.runtime.output import as_answer, as_tool_output, failure_text, formatted
 
 _NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelBehaviorError, ToolOutputError)
 """What ends a nested run for good: the model that called it reads so."""
@@ -81,16 +79,7 @@ async def _rejection_text(frame: Frame, call: Call) -> str:
     message = frame.run.ledger.message(call.name, call.id)
     if message is not None:
         return message
-    formatter = frame.config.tool_error_formatter
-    if formatter is None:
-        return NOT_APPROVED
-    await frame.journal.commit()  # user code may take forever
-    kind = "function" if call.server is None else HOSTED_MCP
-    args = ToolErrorFormatterArgs("approval_rejected", kind, call.name, call.label, NOT_APPROVED, frame.context)
-    text = await awaited(formatter(args))
-    if text is not None and not isinstance(text, str):
-        raise UserError(f"tool_error_formatter gives back a text or None, not a {type(text).__name__}.")
-    return NOT_APPROVED if text is None else writable(text)
+    return await formatted(frame, "approval_rejected", call, NOT_APPROVED)
 
 
 # -- calls that may run ------------------------------------------------------------------------------------------------

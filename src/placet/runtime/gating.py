@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from placet.core.approvals import Entry, Ledger, name_of
+from placet.core.approvals import Entry, Ledger, is_hosted, name_of
 from placet.core.casting import as_vote
 from placet.core.deciding import is_about
 from placet.core.four_eyes import has_approval, why_decision_does_not_count, why_decisions_do_not_count
@@ -23,7 +23,7 @@ from placet.core.gate import (
     judge_answer,
     may_be_granted,
 )
-from placet.core.plan import HOSTED_MCP
+from placet.core.plan import hosted_identity
 from placet.core.state import Call, RunFold
 from placet.core.transitions import Status
 from placet.declare.decisions import label_key
@@ -53,7 +53,7 @@ from placet.runtime.granting import decision_by_grant
 from placet.runtime.guardrails import judge_call
 from placet.runtime.handoffs import ONLY_ONE, settle_handoff
 from placet.runtime.on_approval import decide_in_code
-from placet.runtime.output import failure_text
+from placet.runtime.output import failure_text, formatted
 from placet.runtime.validating import opaque_in, validate_calls
 
 
@@ -114,7 +114,8 @@ async def _hold_or_deny(
             note_requirement(frame, call, needed.get(call.id))
             held.append((call, tool))
         elif isinstance(verdict, str):
-            frame.note(CallEnded(call.id, "denied", verdict))
+            text = verdict if tool is not None else await formatted(frame, "tool_not_found", call, verdict)
+            frame.note(CallEnded(call.id, "denied", text))
     if invalid:
         await _answer_invalid(frame, calls, tools, invalid)
     if held:
@@ -408,15 +409,16 @@ async def _apply_decisions_by_hand(frame: Frame, held: list[Call]) -> None:
     for grant in frame.by_hand.grants_by_hand():
         for call in held:
             entry = frame.run.ledger.entry(call.id)
-            if entry is not None and _is_meant(grant, call, entry) and grant.id not in known:
+            if entry is not None and _is_meant(frame, grant, call, entry) and grant.id not in known:
                 known.add(grant.id)
                 frame.note(_of_this_run(grant, call, entry))
 
 
 async def _decide_by_hand(frame: Frame, by_hand: Ledger, call: Call) -> None:
-    found = by_hand.decision_by_hand(label_key(call.name, call.label))
-    entry = frame.run.ledger.entry(call.id)
-    if found is None or entry is None or not is_about(found[0].arguments, entry):
+    found, entry = by_hand.decision_by_hand(_key_by_hand(call)), frame.run.ledger.entry(call.id)
+    if found is None or entry is None or found[0].owner not in ("", frame.agent.name):
+        return
+    if not is_about(found[0].arguments, entry):
         return
     decision = msgspec.structs.replace(found[1], call=call.id, request=call.request, digest=call.digest)
     if entry.open_ballot is not None:
@@ -430,15 +432,23 @@ async def _decide_by_hand(frame: Frame, by_hand: Ledger, call: Call) -> None:
 
 def _of_this_run(grant: GrantMade, call: Call, entry: Entry) -> GrantMade:
     """A grant made by hand, as one of this run."""
-    made_with = call.id if grant.call == label_key(call.name, call.label) else None
+    made_with = call.id if grant.call == _key_by_hand(call) else None
     return msgspec.structs.replace(
         grant, agent=entry.agent, tool=entry.tool, fingerprint=entry.fingerprint, path="", call=made_with
     )
 
 
-def _is_meant(grant: GrantMade, call: Call, entry: Entry) -> bool:
-    """Whether a grant made by hand is about this call: by its tool, and if a provider makes the call, by its server."""
-    is_hosted = grant.tool.startswith(f"{HOSTED_MCP}:")
-    if is_hosted or call.server is not None:
+def _key_by_hand(call: Call) -> str:
+    """By what a wrapper made by hand knows this call."""
+    return label_key(call.name if call.server is None else hosted_identity(call.server, call.name), call.label)
+
+
+def _is_meant(frame: Frame, grant: GrantMade, call: Call, entry: Entry) -> bool:
+    """Whether a grant made by hand is about this call: by its agent's name, by its tool, and if a provider makes the
+    call, by its server."""
+    made_with = frame.by_hand.entry(grant.call) if frame.by_hand is not None and grant.call is not None else None
+    if made_with is not None and made_with.owner not in ("", frame.agent.name):
+        return False
+    if is_hosted(grant.tool) or call.server is not None:
         return grant.tool == entry.tool
     return name_of(grant.tool) == call.name

@@ -162,6 +162,9 @@ async def _prepare(frame: Frame, model: Model) -> ModelRequest:
     hosted = agent.hosted_tools
     out = outgoing(frame.run)
     items = out.items
+    if frame.config.reasoning_item_id_policy == "omit" and frame.run.delivery == "own":
+        items = _without_ids_of_thoughts(items)
+        out = msgspec.structs.replace(out, items=items)
     if frame.config.call_model_input_filter is not None:
         items, prompt = await _filtered(frame, out, prompt)
     frame.context.turn_input = items
@@ -185,6 +188,13 @@ async def _prepare(frame: Frame, model: Model) -> ModelRequest:
     )
 
 
+def _without_ids_of_thoughts(items: Sequence[JsonObject]) -> list[JsonObject]:
+    return [
+        {name: value for name, value in item.items() if name != "id"} if item.get("type") == "reasoning" else item
+        for item in items
+    ]
+
+
 def _strictness(output_type: object) -> bool | None:
     if output_type is None or not isinstance(output_type, OutputSchema):
         return None
@@ -204,7 +214,17 @@ async def _enabled_handoffs(frame: Frame) -> Sequence[Handoff]:
 def _tool_specs(tools: Sequence[Tool], handoffs: Sequence[Handoff]) -> list[ToolSpec]:
     """What the model may call: to it a handoff is a tool like any other."""
     specs = [
-        ToolSpec(t.name, t.description, t.params_json_schema, t.strict_json_schema, t.native_declaration) for t in tools
+        ToolSpec(
+            t.name,
+            t.description,
+            t.params_json_schema,
+            t.strict_json_schema,
+            t.native_declaration,
+            t.more,
+            t.namespace,
+            t.namespace_description,
+        )
+        for t in tools
     ]
     if handoffs:
         specs += [ToolSpec(each.tool_name, each.tool_description, each.input_json_schema) for each in handoffs]

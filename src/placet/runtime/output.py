@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from placet.core.plan import HOSTED_MCP
+from placet.core.state import Call
 from placet.declare.context import ToolContext
 from placet.declare.output_schema import OutputSchema
+from placet.declare.run_config import ToolErrorFormatterArgs
 from placet.declare.tool import default_tool_error_function, text_of_error
 from placet.declare.tool_outputs import content_of, is_content
 from placet.facts.codec import Json, encode, plain_str, writable
-from placet.facts.errors import PlacetError, ToolError, ToolOutputError
-from placet.runtime.frame import Job, awaited
+from placet.facts.errors import PlacetError, ToolError, ToolOutputError, ToolTimeoutError, UserError
+from placet.runtime.frame import Frame, Job, awaited
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -45,6 +48,9 @@ async def failure_text(
     """What the model reads of a failed call, and the error that ends the drive, if the tool wants that."""
     error = _as_failure(job, raised)
     describe = job.tool.failure_error_function
+    if isinstance(error, ToolTimeoutError) and job.tool.timeout is not None:
+        raises = job.tool.timeout_behavior == "raise_exception"
+        describe = None if raises else job.tool.timeout_error_function or describe
     failure: Exception
     if describe is not None:
         try:
@@ -67,6 +73,22 @@ def _as_failure(job: Job, raised: Exception | SystemExit) -> Exception:
     failure = ToolError(f"Tool '{job.tool.name}' called sys.exit({raised.code!r}).")
     failure.__cause__ = raised
     return failure
+
+
+async def formatted(
+    frame: Frame, kind: Literal["approval_rejected", "tool_not_found"], call: Call, default: str
+) -> str:
+    """What a model reads of a call that was not carried out: the formatter's text, or the usual one."""
+    formatter = frame.config.tool_error_formatter
+    if formatter is None:
+        return default
+    await frame.journal.commit()  # user code may take forever
+    tool = call.native_kind or ("function" if call.server is None else HOSTED_MCP)
+    args = ToolErrorFormatterArgs(kind, tool, call.name, call.label, default, frame.context)
+    text = await awaited(formatter(args))
+    if text is not None and not isinstance(text, str):
+        raise UserError(f"tool_error_formatter gives back a text or None, not a {type(text).__name__}.")
+    return default if text is None else writable(text)
 
 
 class _TooMuch(Exception):

@@ -11,9 +11,10 @@ from placet.core.fold import as_items, output_item
 from placet.core.log import Log, read_line
 from placet.core.plan import plan_calls
 from placet.core.state import Call, RunFold
-from placet.declare.agent import Agent
+from placet.declare.agent import Agent, AgentTool
 from placet.declare.agent_graph import AgentGraph
 from placet.declare.guardrail import GuardrailFunctionOutput, GuardrailResult
+from placet.declare.tool import Tool, unescaped
 from placet.facts.codec import JsonObject
 from placet.facts.events import (
     AgentChanged,
@@ -35,6 +36,8 @@ from placet.facts.items import (
     RunItem,
     ToolCallItem,
     ToolCallOutputItem,
+    ToolOrigin,
+    ToolOriginType,
     as_run_item,
 )
 from placet.facts.raw_items import RawItem
@@ -92,8 +95,9 @@ class Walk:
             self._calls[call.id] = call
             if call.server is not None:
                 return MCPApprovalRequestItem(self.agent, item, id=call_id(self._run_id, call.id))
-            kind = HandoffCallItem if self.agent.handoff_named(call.name) is not None else ToolCallItem
-            return kind(self.agent, item, id=call_id(self._run_id, call.id))
+            if self.agent.handoff_named(call.name) is not None:
+                return HandoffCallItem(self.agent, item, id=call_id(self._run_id, call.id))
+            return ToolCallItem(self.agent, item, id=call_id(self._run_id, call.id), tool_origin=self._origin(call))
         return as_run_item(self.agent, item)
 
     def _output(self, fact: CallEnded, call: Call) -> RunItem:
@@ -105,7 +109,22 @@ class Walk:
         if handoff is not None and fact.outcome == "finished":
             return HandoffOutputItem(self.agent, raw, source_agent=self.agent, target_agent=handoff.agent)
         output = self._values.get(call.id, fact.output)
-        return ToolCallOutputItem(self.agent, raw, output, id=call_id(self._run_id, call.id))
+        own_id = call_id(self._run_id, call.id)
+        return ToolCallOutputItem(self.agent, raw, output, id=own_id, tool_origin=self._origin(call))
+
+    def _origin(self, call: Call) -> ToolOrigin | None:
+        """Tools of servers are known once they were listed: until then a call of theirs has no origin."""
+        tool = self.agent.tool_of(call)
+        return origin_of(tool) if tool is not None else None
+
+
+def origin_of(tool: Tool) -> ToolOrigin:
+    if isinstance(tool, AgentTool):
+        return ToolOrigin(ToolOriginType.AGENT_AS_TOOL, agent_name=tool.agent.name, agent_tool_name=tool.name)
+    kind, _, rest = tool.identity.partition(":")
+    if kind == "mcp":
+        return ToolOrigin(ToolOriginType.MCP, mcp_server_name=unescaped(rest.partition(":")[0]))
+    return ToolOrigin(ToolOriginType.FUNCTION)
 
 
 def facts_of(log: Log) -> Iterable[AnyFact]:
@@ -131,12 +150,16 @@ def responses_of(log: Log, path: str) -> list[ModelResponse]:
 
 
 def guardrail_results_of(log: Log, path: str, kind: str, infos: GuardrailInfos) -> list[GuardrailResult]:
-    return [
-        GuardrailResult(each.name, GuardrailFunctionOutput(infos.of(path, each, fact.call), each.tripped), fact.call)
-        for fact in _own_facts(log, path)
-        if isinstance(fact, GuardrailsJudged) and fact.kind == kind
-        for each in fact.results
-    ]
+    """What the guardrails said. Those of a tool are heard before a person is asked and again before the call: there the
+    last word about a call counts."""
+    found: dict[tuple[object, int], GuardrailResult] = {}
+    for number, fact in enumerate(_own_facts(log, path)):
+        if isinstance(fact, GuardrailsJudged) and fact.kind == kind:
+            for place, each in enumerate(fact.results):
+                output = GuardrailFunctionOutput(infos.of(path, each, fact.call), each.tripped)
+                about = number if fact.call is None else fact.call
+                found[about, place] = GuardrailResult(each.name, output, fact.call)
+    return list(found.values())
 
 
 def _own_facts(log: Log, path: str) -> Iterator[PlainFact]:

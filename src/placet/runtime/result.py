@@ -149,6 +149,19 @@ class RunResultStreaming(RunResult):
         self._stop_after_turn = False
         self.is_complete = False
 
+    @property
+    def current_agent(self) -> Agent[Any]:
+        """The agent that is at work now, or was last."""
+        return self._frame.agent if self._frame is not None else self.last_agent
+
+    @property
+    def current_turn(self) -> int:
+        return (self._frame.run if self._frame is not None else self._run).turn
+
+    @property
+    def max_turns(self) -> int | None:
+        return (self._frame.run if self._frame is not None else self._run).max_turns
+
     async def stream_events(self) -> AsyncIterator[StreamEvent]:
         """Everything that happens, in order. Ends when the run has ended, waits, or was cancelled; raises what the run
         raised."""

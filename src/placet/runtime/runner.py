@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
+from placet.core.approvals import Ledger
 from placet.core.delivery import choose_own_history
 from placet.core.fold import as_items
 from placet.core.log import Log
@@ -41,7 +42,7 @@ from placet.runtime.session_matching import check_session, find_waiting
 from placet.runtime.session_place import place_of
 from placet.runtime.session_reading import joined
 from placet.runtime.session_turns import SessionTurn
-from placet.runtime.session_writing import read_session
+from placet.runtime.session_writing import compact_session, read_session
 from placet.runtime.stream import StreamQueue
 from placet.runtime.toolsets import servers_in_use
 from placet.states.run_state import (
@@ -112,6 +113,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     config: RunConfig
     store: Store
     context: Any = None
+    by_hand: Ledger | None = None
+    """What was decided before the run, on a wrapper that belongs to no run and was given as the context."""
     max_turns: int | _Unset | None = UNSET
     hooks: RunHooks[Any] | None = None
     conversation_id: str | None = None
@@ -186,6 +189,10 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
     if not wanted.keys() <= _OPTIONS:
         raise TypeError(f"Runner.run got an unexpected keyword argument '{(wanted.keys() - _OPTIONS).pop()}'")
     store = store if store is not None else default_store()
+    if "context" in wanted and isinstance(wanted["context"], RunContextWrapper):
+        wrapper = wanted["context"]  # what tools are given is the user's own context, and no wrapper of it
+        wanted["context"] = wrapper.context
+        wanted["by_hand"] = None if wrapper._run_ids else wrapper._ledger
     return Order(agent=agent, input=given, config=config or _DEFAULT_CONFIG, store=store, **wanted)
 
 
@@ -209,7 +216,15 @@ def _check_options(given: Input, options: Mapping[str, Any]) -> None:
         raise UserError("resend=… settles a request of a run that is resumed: a new run has none. Leave it out.")
     if options.get("own_history") and not isinstance(given, RunState):
         raise UserError("own_history=True is for a run that is resumed: a new run has its own history anyway.")
+    if options.get("session") is not None and isinstance(given, RunState) and given._run.delivery != "own":
+        raise UserError(ONE_HISTORY)
     check_handlers(options.get("error_handlers"))
+
+
+ONE_HISTORY = (
+    "Session persistence and a history that the server keeps (conversation_id, previous_response_id, …) exclude each "
+    "other: a run's history is kept by one of them, not by both."
+)
 
 
 async def _stream(order: Order, reader: Reader) -> None:
@@ -301,6 +316,8 @@ async def _drive_until_rest(
     error: BaseException | None = None
     try:
         await _drive(frame, order, is_new=is_new)
+        if order.session is not None:
+            await compact_session(frame, order.session)
         if order.save_context is not None:
             await _save_context(frame, order)
         # What an operator holds back, or a worker that ends leaves, is not done: it is given back as having work.
@@ -362,7 +379,7 @@ def _choose_own_history(journal: Journal) -> None:
 async def _with_session(session: Session, started: RunStarted, config: RunConfig) -> RunStarted:
     """The run's beginning, with what was said before put before its input."""
     if started.delivery != "own":
-        raise UserError("A run's history is kept by a session or by the server (conversation_id, …), not by both.")
+        raise UserError(ONE_HISTORY)
     before, total = await read_session(session)
     given, length = await joined(session, before, as_items(started.input), config)
     return msgspec.structs.replace(
@@ -408,10 +425,10 @@ def _input_of(order: Order) -> str | list[JsonObject]:
 
 
 def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame:
-    context, by_hand = order.context, None
+    context, by_hand = order.context, order.by_hand
     if state is not None and state._context is not None:
         context = state._context.context if context is None else context
-        by_hand = state._context._ledger if state._made_by_hand else None
+        by_hand = state._context._ledger if state._made_by_hand else by_hand
     run = journal.run
     wrapper = RunContextWrapper(
         context, run.usage, ledger=run.ledger, run_ids=(*run.origins, journal.log.run_id), clock=order.config.clock

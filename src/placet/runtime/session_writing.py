@@ -6,6 +6,7 @@ of the session itself is compared with what should be there, and only the rest i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from placet.core.state import RunFold
@@ -16,6 +17,8 @@ from placet.facts.items import text_of
 from placet.ports import Session
 from placet.runtime.frame import Frame
 from placet.runtime.handoffs import paired
+
+logger = logging.getLogger("placet.sessions")
 
 
 async def read_session(session: Session) -> tuple[list[JsonObject], int]:
@@ -95,3 +98,25 @@ def likeness(item: JsonObject) -> bytes:
     return canonical(
         [kind, item.get("role"), item.get("call_id"), item.get("output"), text_of(item), item.get("arguments")]
     )
+
+
+async def compact_session(frame: Frame, session: Session | None) -> None:
+    """Let a session compact itself. It is not told while calls wait: their turn is not in the session yet. If it fails,
+    the run has ended all the same, and the session is as long as it was."""
+    compact = getattr(session, "run_compaction", None)
+    if session is None or compact is None or not frame.run.has_ended:
+        return
+    settings = frame.agent.model_settings.resolve(frame.config.model_settings)
+    told: dict[str, object] = {"force": False}
+    if frame.run.last_response_id is not None:
+        told["response_id"] = frame.run.last_response_id
+    if settings.store is not None:
+        told["store"] = settings.store
+    try:
+        await compact(told)
+    except Exception:
+        logger.warning(
+            "session not compacted",
+            extra={"action": "session_not_compacted", "session": session.session_id},
+            exc_info=True,
+        )

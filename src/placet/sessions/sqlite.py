@@ -84,6 +84,11 @@ class SQLiteSession:
             ).fetchall()
         )
 
+    async def replace_items(self, items: Sequence[JsonObject]) -> None:
+        """Put these items in the place of all that are there, in one step."""
+        rows = [(self.session_id, encode(item).decode()) for item in items]
+        await self._do(lambda db: self._insert(db, rows, instead=True))
+
     def close(self) -> None:
         with self._lock:
             self._connection.close()
@@ -101,9 +106,11 @@ class SQLiteSession:
             (self.session_id, -1 if limit is None else limit),
         ).fetchall()
 
-    def _insert(self, db: sqlite3.Connection, rows: list[tuple[str, str]]) -> None:
+    def _insert(self, db: sqlite3.Connection, rows: list[tuple[str, str]], *, instead: bool = False) -> None:
         db.execute("BEGIN IMMEDIATE")
         try:
+            if instead:
+                db.execute("DELETE FROM placet_session_items WHERE session_id = ?", (self.session_id,))
             db.executemany("INSERT INTO placet_session_items (session_id, item) VALUES (?, ?)", rows)
             db.execute("COMMIT")
         except BaseException:

@@ -157,7 +157,7 @@ def _parsed(text: str) -> JsonObject:
     try:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise StateRefused(f"The state is not JSON: {error}.") from error
+        raise StateRefused(f"Failed to parse run state JSON: {error}.") from error
     return found if isinstance(found, dict) else {}
 
 
@@ -184,7 +184,9 @@ def _decode(raw: bytes) -> _Wire:
         wire = _decoder().decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _check_version(_version_of(raw))  # of another format everything may be different
-        raise StateRefused(f"This is not a state that Placet wrote, or it was cut or altered: {error}.") from error
+        raise StateRefused(
+            f"Failed to parse run state JSON: Placet did not write this, or it was cut or altered ({error})."
+        ) from error
     _check_version(wire.placet)
     return wire
 
@@ -262,7 +264,10 @@ def unpack_context(
 
 
 def _unrestored(why: str, value: Any, strict: bool) -> Any:
-    message = f"The context was not restored: {why}. Pass context_override=… to supply it."
+    message = (
+        f"The context was not restored: {why}. Pass context_override=… to supply it. (One that was stored with "
+        "context_serializer=… becomes an object again with context_deserializer=….)"
+    )
     if strict:
         raise UserError(message)
     warnings.warn(message, UserWarning, stacklevel=5)

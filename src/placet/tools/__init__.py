@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from placet.tools.computer import AsyncComputer, Button, Computer, ComputerTool, Environment
+from placet.tools.custom import CustomTool
 from placet.tools.diffs import DoesNotApply, apply_diff
 from placet.tools.local_editor import LocalEditor
 from placet.tools.local_shell import LocalShell
@@ -28,6 +29,7 @@ __all__ = [
     "Button",
     "Computer",
     "ComputerTool",
+    "CustomTool",
     "DoesNotApply",
     "Environment",
     "LocalEditor",

@@ -171,10 +171,12 @@ def _operation(given: object, place: int, ctx: RunContextWrapper[Any] | None) ->
 
 
 def _validated(arguments: JsonObject) -> ValidatedArguments:
-    """What is shown is what runs: an argument that no editor would be told of is refused."""
-    operations_of(arguments)
-    refuse_unknown(arguments, SCHEMA)
-    return ValidatedArguments(arguments)
+    """What is shown is what runs: an argument that no editor would get is refused. One change may stand alone."""
+    given = {"operations": [arguments]} if "path" in arguments and "operations" not in arguments else arguments
+    values: JsonObject = {**given}
+    operations_of(values)
+    refuse_unknown(values, SCHEMA)
+    return ValidatedArguments(values)
 
 
 def _per_operation(

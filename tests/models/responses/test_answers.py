@@ -259,9 +259,30 @@ async def test_an_answer_that_is_an_image_and_no_word_is_an_answer(streamed: boo
 
 
 @pytest.mark.parametrize("kind", ["computer_call", "local_shell_call", "custom_tool_call"])
-async def test_a_call_that_nobody_here_can_answer_is_an_error_that_names_it(kind: str) -> None:
+async def test_a_call_that_does_not_say_what_to_do_is_an_error_that_names_it(kind: str) -> None:
     """Gone on with, the next request would be refused: the call has no output."""
     body = {"id": "resp_1", "object": "response", "status": "completed", "usage": None}
     async with responses_model([raw({**body, "output": [{"type": kind, "call_id": "c1"}, *DONE]})]) as (_, model):
         with pytest.raises(ModelBehaviorError, match=kind):
             await Runner.run(shop(model).agent, "hello")
+
+
+async def test_a_call_of_a_custom_tool_that_nobody_here_can_answer_is_answered_so() -> None:
+    call = {"type": "custom_tool_call", "name": "edit", "input": "free text", "call_id": "c1"}
+    async with responses_model([[call], DONE]) as (provider, model):
+        await Runner.run(shop(model).agent, "hello")
+
+    answer = provider.model_requests[-1].body["input"][-1]
+    assert answer == {"type": "custom_tool_call_output", "call_id": "c1", "output": "Tool 'edit' not found."}
+    assert provider.refusals == []
+
+
+async def test_a_response_that_is_made_in_the_background_is_waited_for() -> None:
+    settings = ModelSettings(extra_args={"background": True})
+    async with responses_model([DONE]) as (provider, model):
+        result = await Runner.run(shop(model, model_settings=settings).agent, "hello")
+
+    assert result.final_output == "It is done."
+    assert provider.requests[0].path.endswith("/responses")
+    assert [each.method for each in provider.requests] == ["POST", "GET", "GET"]
+    assert provider.refusals == []

@@ -133,8 +133,6 @@ def test_what_is_included_is_named_once() -> None:
     ("settings", "word"),
     [
         (ModelSettings(temperature=0.1, extra_args={"temperature": 0.2}), "temperature"),
-        (ModelSettings(extra_args={"background": True}), "background"),
-        (ModelSettings(extra_body={"background": True}), "background"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_by_name(settings: ModelSettings, word: str) -> None:

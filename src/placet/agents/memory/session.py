@@ -6,6 +6,9 @@ from abc import ABC, abstractmethod
 from typing import Any, Protocol, runtime_checkable
 
 from placet.declare.run_config import SessionSettings
+from placet.sessions.compaction import CompactionArgs as OpenAIResponsesCompactionArgs
+from placet.sessions.compaction import CompactsItself as OpenAIResponsesCompactionAwareSession
+from placet.sessions.compaction import compacts_itself as is_openai_responses_compaction_aware_session
 
 
 @runtime_checkable
@@ -46,4 +49,10 @@ class SessionABC(ABC):
     async def clear_session(self) -> None: ...
 
 
-__all__ = ["Session", "SessionABC"]
+__all__ = [
+    "OpenAIResponsesCompactionArgs",
+    "OpenAIResponsesCompactionAwareSession",
+    "Session",
+    "SessionABC",
+    "is_openai_responses_compaction_aware_session",
+]

@@ -115,10 +115,8 @@ def check_body(body: Any) -> None:
         raise missing("conversation.id")
     if isinstance(body.get("conversation"), dict):
         check_type("conversation.id", body["conversation"]["id"], "string")
-    if body.get("background"):
-        raise Refused(
-            "The fake provider makes no responses in the background: leave 'background' out.", param="background"
-        )
+    if body.get("background") and body.get("store") is False:
+        raise Refused("A response in the background is stored: 'store' cannot be false.", param="background")
     _check_numbers(body)
     _check_enumerations(body)
     check_metadata(body)

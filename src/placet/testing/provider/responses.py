@@ -55,6 +55,8 @@ class ResponsesService:
         self._ledger = GivenItems()
         self.conversations = Conversations(mint, self._ledger)
         self.stored: dict[str, Stored] = {}
+        self._looks_left: dict[str, int] = {}
+        """By the ids of responses that are made in the background."""
 
     # -- checking -----------------------------------------------------------------------------------------------------
 
@@ -111,6 +113,9 @@ class ResponsesService:
         self._ledger.learn(response["output"], kept=kept and response["store"])
         if kept:
             self._keep(prepared, response, new)
+        if not is_streamed and response["background"] and kept:
+            self._looks_left[response["id"]] = LOOKS
+            return json_reply(_unfinished(response, "queued"))
         if not is_streamed:
             return json_reply(response)
         return event_reply([named_event(event) for event in response_events(response)])
@@ -126,7 +131,7 @@ class ResponsesService:
             "created_at": int(now),
             "completed_at": int(now) if status == "completed" else None,
             "status": status,
-            "background": False,
+            "background": body.get("background") is True,
             "error": None if answer.failure is None else {"code": answer.failure[0], "message": answer.failure[1]},
             "incomplete_details": {"reason": answer.stopped} if answer.stopped else None,
             "output": output,
@@ -180,7 +185,7 @@ class ResponsesService:
     def carry_out(self, request: ProviderRequest) -> Reply:
         match request.method, request.path.split("/")[2:]:
             case "GET", [name]:
-                return json_reply(self._found(name).body)
+                return json_reply(self._looked_at(name))
             case "DELETE", [name]:
                 self.forget(name)
                 return json_reply({"id": name, "object": "response.deleted", "deleted": True})
@@ -188,6 +193,14 @@ class ResponsesService:
                 return json_reply(page_of(self._found(name).input, request.query, newest_first=True))
             case _:
                 raise Refused(f"Invalid URL ({request.method} {request.path})", status=404)
+
+    def _looked_at(self, name: str) -> Item:
+        """A stored response. One in the background is done when it has been looked at often enough."""
+        found, left = self._found(name).body, self._looks_left.get(name, 0)
+        if left:
+            self._looks_left[name] = left - 1
+            return _unfinished(found, "in_progress")
+        return found
 
     def forget(self, name: str) -> None:
         """Delete a stored response, and the items of its answer."""
@@ -217,6 +230,14 @@ _ECHOED: dict[str, Any] = {
     "truncation": "disabled",
     "user": None,
 }
+
+
+LOOKS = 1
+"""So often a response in the background is not done yet when somebody asks for it."""
+
+
+def _unfinished(response: Item, status: str) -> Item:
+    return {**response, "status": status, "output": [], "usage": None, "completed_at": None}
 
 
 def _input_items(given: Any) -> list[Any]:
