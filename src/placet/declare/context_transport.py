@@ -20,7 +20,9 @@ class Said(msgspec.Struct, omit_defaults=True):
 
 
 def pack(ledger: Ledger) -> str:
-    return msgspec.json.encode(Said(ledger.entries_by_hand(), list(ledger.staged()))).decode()
+    """By hand nobody votes: a requirement is known where a run is."""
+    words = [word for word in ledger.staged() if isinstance(word, DecisionMade | GrantMade)]
+    return msgspec.json.encode(Said(ledger.entries_by_hand(), words)).decode()
 
 
 def unpack(text: str) -> Ledger:
