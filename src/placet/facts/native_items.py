@@ -219,9 +219,9 @@ def asked_in(item: JsonObject) -> tuple[str, str, str | None]:
     native = native_of(item)
     if native is None:
         arguments = item.get("arguments")
-        name, group = str(item.get("name") or ""), item.get("namespace")
-        if group and group != name:  # a tool that was loaded by its own name is in no group
-            name = f"{group}.{name}"
+        name = str(item.get("name") or "")
+        if "namespace" in item and item["namespace"] not in (None, "", name):  # loaded by its own name: in no group
+            name = f"{item['namespace']}.{name}"
         return name, arguments if isinstance(arguments, str) else "", None
     found = native.arguments(item)
     name = str(item.get("name") or "") if native.names_its_tool else native.tool
