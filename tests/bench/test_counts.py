@@ -371,10 +371,10 @@ def by_hand(number: int) -> ToolApprovalItem:
 @pytest.mark.parametrize(
     ("what", "budget"),
     [
-        ("a turn", 490),
+        ("a turn", 496),
         ("a run of no turn", 545),
         ("a state of 100 turns, loaded", 1500),
-        ("a pause, resumed", 950),
+        ("a pause, resumed", 985),
         ("a streamed event", 15),
     ],
 )
