@@ -13,9 +13,10 @@ import pytest
 
 from placet.ports import RequestQuery, RunQuery
 from placet.stores.postgres import PostgresStore
+from placet.stores.postgres.connections import sql as postgres_sql
 from placet.stores.sql.rows import filtered
-from placet.stores.sql.statements import statement_text
 from placet.stores.sqlite import SQLiteStore
+from placet.stores.sqlite.file import sql
 from placet.testing.desk_contracts import RunWriter
 from tests.support.postgres import PostgresServer
 
@@ -51,9 +52,9 @@ _COLUMNS = ("run_id", "status", "agent", "tool")
 
 @pytest.mark.parametrize(("name", "given"), PAGES)
 def test_sqlite_finds_a_page_by_an_index_and_sorts_nothing(full_file: Path, name: str, given: dict[str, Any]) -> None:
-    sql = statement_text("sqlite", name, _filters(given))
+    text = sql(name, _filters(given))
     db = sqlite3.connect(full_file)
-    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", given)]
+    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {text}", given)]
     db.close()
 
     assert not [step for step in plan if step.startswith("SCAN placet")], plan
@@ -65,9 +66,9 @@ def test_sqlite_finds_a_page_by_an_index_and_sorts_nothing(full_file: Path, name
 def test_postgresql_finds_a_page_by_an_index_and_reads_few_rows(
     full_database: str, name: str, given: dict[str, Any]
 ) -> None:
-    sql = statement_text("postgres", name, _filters(given))
+    text = postgres_sql(name, _filters(given)).decode()
     with psycopg.connect(full_database) as db:
-        plan = "\n".join(row[0] for row in db.execute(f"EXPLAIN {sql}".encode(), given))
+        plan = "\n".join(row[0] for row in db.execute(f"EXPLAIN {text}".encode(), given))
 
     assert "Seq Scan" not in plan, plan
 

@@ -16,9 +16,8 @@ from placet.core.state import RunFold
 from placet.facts.errors import PlacetError
 from placet.facts.events import GrantMade, HoldKind, HoldPlaced, Pattern, Record, RunErased, TokenChanged, UserChanged
 from placet.ports import DeskStore, Hold, IndexedRun
-from placet.stores.sql.columns import run_columns
 from placet.stores.sql.forgetting import is_blank
-from placet.stores.sql.rows import read_grant, read_request
+from placet.stores.sql.rows import read_grant, read_request, run_columns
 
 PAGE = 1000
 

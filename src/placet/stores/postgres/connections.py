@@ -30,6 +30,7 @@ from psycopg.conninfo import conninfo_to_dict
 from placet.facts.errors import PlacetError, StoreError
 from placet.stores.postgres.cancelling import Cancellations
 from placet.stores.postgres.writes import with_searchable
+from placet.stores.sql.rows import COLUMNS
 from placet.stores.sql.statements import (
     Migration,
     Row,
@@ -53,7 +54,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 
 @cache
 def sql(name: str, filters: str = "") -> bytes:
-    return statement_text("postgres", name, filters).encode()
+    return statement_text("postgres", name, COLUMNS | {"filters": filters}).encode()
 
 
 async def execute(db: Connection, statement: Statement) -> list[Row]:

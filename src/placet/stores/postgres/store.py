@@ -188,7 +188,8 @@ class PostgresStore(SQLStore):
         return bool(is_given_back)
 
     def _forget_owner(self, run_id: str, owner: str) -> None:
-        self._open().in_background(self._change("forget_owner", {"id": run_id, "owner": owner}))
+        with suppress(StoreError):  # it was closed meanwhile: then the lease ends by itself
+            self._open().in_background(self._change("forget_owner", {"id": run_id, "owner": owner}))
 
     async def _append(self, append: Append) -> None:
         opened = self._open()

@@ -14,8 +14,8 @@ from placet.core.state import RunFold
 from placet.facts.errors import PositionConflict, StoreError
 from placet.facts.events import GrantMade, GrantRevoked, InChild, PlainFact
 from placet.ports import Lease
-from placet.stores.sql.columns import RunColumns, run_columns
 from placet.stores.sql.loading import CachedFold, fold_to_cache
+from placet.stores.sql.rows import RunColumns, run_columns
 
 MAX_LINES = 65_536
 """Of one append."""

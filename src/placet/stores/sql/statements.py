@@ -18,7 +18,6 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from placet.facts.errors import StoreError
-from placet.stores.sql.columns import COLUMNS
 
 V = TypeVar("V")
 Dialect: TypeAlias = Literal["sqlite", "postgres"]
@@ -72,9 +71,9 @@ def statements(dialect: Dialect) -> dict[str, str]:
     return found
 
 
-def statement_text(dialect: Dialect, name: str, filters: str = "") -> str:
-    """What the driver of a dialect is given for a statement."""
-    return translate(dialect, statements(dialect)[name].format_map(COLUMNS | {"filters": filters}))
+def statement_text(dialect: Dialect, name: str, parts: Mapping[str, str]) -> str:
+    """What the driver of a dialect is given for a statement; `parts` are what it names in braces."""
+    return translate(dialect, statements(dialect)[name].format_map(parts))
 
 
 def read_statements(text: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from placet.facts.errors import StoreError
 from placet.private_files import make_private, warn_if_readable
+from placet.stores.sql.rows import COLUMNS
 from placet.stores.sql.statements import (
     Migration,
     Row,
@@ -28,7 +29,7 @@ _RETRY_SECONDS = 0.02
 
 @cache
 def sql(name: str, filters: str = "") -> str:
-    return statement_text("sqlite", name, filters)
+    return statement_text("sqlite", name, COLUMNS | {"filters": filters})
 
 
 def execute(db: sqlite3.Connection, statement: Statement) -> list[Row]:
