@@ -379,7 +379,7 @@ class Desk(OperatorsDesk):
         patterns = await self.store.four_eyes() if verdict != "reject" else ()
 
         def facts_at(_log: Log, run: RunFold) -> list[AnyFact]:
-            refuse_what_no_host_carries(run, row.id, verdict)
+            refuse_what_no_host_carries(run, row.id, row.kind, verdict)
             facts = self._facts(row, run, given, grants_before)
             if (why := why_decisions_do_not_count(patterns, run, facts)) is not None:
                 raise AccessDenied(f"Nothing was decided: {why}")

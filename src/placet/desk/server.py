@@ -107,6 +107,7 @@ class DeskServer(Server):
         self.is_ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._web.desk.guests.watcher.end_waits()  # guests ask again, whoever answers then
         await self._web.feed.close()
         await super().shutdown(sockets)
 

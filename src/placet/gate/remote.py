@@ -32,7 +32,8 @@ ANSWER_SECONDS = 30.0
 """How long an answer may take, beyond the time that was asked to be waited."""
 MAX_BODY = 2**20
 """Bytes that a desk takes at once."""
-_TRY_AGAIN = frozenset({408, 429, 502, 503, 504})
+_TRY_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+"""Every request is the same twice, so whatever may be better in a moment is asked again."""
 
 
 class _CallBody(msgspec.Struct):

@@ -254,7 +254,7 @@ class GuestCalls:
                 news.clear()
                 found = await self.look(guest, call)
                 left = until - time()
-                if found.status not in UNSETTLED or left <= 0:
+                if found.status not in UNSETTLED or left <= 0 or self.watcher.is_ending:
                     return found
                 await _event(news, self._pause_for(found, left))
 

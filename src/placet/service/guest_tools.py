@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from placet.core.index import RequestKind
 from placet.core.state import RunFold
 from placet.declare.context import ToolContext
 from placet.declare.tool import FunctionTool
 from placet.facts.errors import PlacetError, UserError
-from placet.facts.events import ProposedCall, Verdict
+from placet.facts.events import GuestAdmitted, ProposedCall, Verdict
 from placet.ports import DeskStore
 from placet.runtime.journal import load_recent
 
@@ -40,13 +41,16 @@ async def _not_here(_ctx: ToolContext[Any], _arguments: str) -> object:
     raise UserError("A guest's tool is executed by its guest, and by nobody else.")
 
 
-def refuse_what_no_host_carries(run: RunFold, request_id: str, verdict: Verdict) -> None:
+def lacks(guest: GuestAdmitted, kind: RequestKind) -> tuple[Verdict, ...]:
+    """What cannot be said about a guest's call, because its host could not carry it out. That a call in doubt happened
+    can always be said."""
+    edit: tuple[Verdict, ...] = () if guest.edits else ("edit",)
+    return edit if guest.answers or kind == "in_doubt" else (*edit, "respond")
+
+
+def refuse_what_no_host_carries(run: RunFold, request_id: str, kind: RequestKind, verdict: Verdict) -> None:
     """UserError for an edit, or an answer, that the guest's host could not carry out."""
-    if run.guest is None:
+    if run.guest is None or verdict not in lacks(run.guest, kind):
         return
-    if verdict == "edit" and not run.guest.edits:
-        raise UserError(
-            f"Request {request_id} is of a host that cannot run a call with other arguments: say yes or no."
-        )
-    if verdict == "respond" and not run.guest.answers:
-        raise UserError(f"Request {request_id} is of a host that cannot take an answer: say yes or no.")
+    what = "run a call with other arguments" if verdict == "edit" else "take an answer"
+    raise UserError(f"Request {request_id} is of a host that cannot {what}: say yes or no.")

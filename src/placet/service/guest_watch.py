@@ -30,6 +30,7 @@ class Watcher:
         self._is_reading = asyncio.Event()
         self.waits = 0
         """How many wait at this moment."""
+        self.is_ending = False
 
     @contextlib.asynccontextmanager
     async def listen(self, run_id: str, call: str) -> AsyncIterator[asyncio.Event]:
@@ -54,6 +55,14 @@ class Watcher:
             del of_run[call]
         if not of_run:
             del self._waiting[run_id]
+
+    def end_waits(self) -> None:
+        """Have everybody who waits look for the last time: this process goes."""
+        self.is_ending = True
+        for of_run in self._waiting.values():
+            for events in of_run.values():
+                for event in events:
+                    event.set()
 
     async def close(self) -> None:
         if self._reader is not None:

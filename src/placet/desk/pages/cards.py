@@ -22,9 +22,10 @@ from placet.desk.web.deciding import call_of, can_take_back, why_not_decide
 from placet.desk.web.grant_checks import grants_about, would_decide
 from placet.facts.codec import JsonObject
 from placet.facts.errors import PlacetError
-from placet.facts.events import DecisionMade, GrantMade
+from placet.facts.events import DecisionMade, GrantMade, GuestAdmitted
 from placet.facts.preview import written_otherwise
 from placet.facts.verdict_words import WORDS
+from placet.service.guest_tools import lacks
 
 MAX_NAMES = 12
 MAX_COUNTED = 200
@@ -65,6 +66,8 @@ class RequestCard:
     story: CallStory | None = None
     also_decides: tuple[int, int] = (0, 0)
     """Other calls that wait now and that «always» would decide too: in this run, and in others."""
+    guest: GuestAdmitted | None = None
+    """Who executes the call, if that is not Placet."""
 
     @property
     def tool_description(self) -> str:
@@ -84,7 +87,10 @@ class RequestCard:
 
     @property
     def labels(self) -> dict[str, str]:
-        return _LABELS[self.request.kind]
+        """The buttons: what the host of a guest could not carry out is not offered."""
+        kind = self.request.kind
+        lacking = lacks(self.guest, kind) if self.guest is not None else ()
+        return {verb: label for verb, label in _LABELS[kind].items() if verb not in lacking}
 
     @property
     def heading(self) -> str:
@@ -224,6 +230,7 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> RequestCard:
         decided_by_me=request.decided_by == actor.name,
         can_undo=await can_take_back(web, actor, request),
         grants=await grants_about(web, request) if request.status == "pending" else [],
+        guest=story.guest if story is not None else None,
     )
 
 
