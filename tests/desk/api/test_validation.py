@@ -14,7 +14,7 @@ from tests.support.desk_server import RunningDesk
     ("path", "body", "field", "allowed"),
     [
         ("/v1/holds", {"kind": "shop", "name": "x"}, "kind", "agent, run, tool"),
-        ("/v1/users", {"name": "x", "role": "boss"}, "role", "admin, reviewer, viewer"),
+        ("/v1/users", {"name": "x", "role": "boss"}, "role", "admin, guest, reviewer, viewer"),
         ("/v1/grants", {"agent": "a", "tool": "b", "decision": "maybe"}, "decision", "approve, reject"),
         (
             "/v1/decisions",
