@@ -14,7 +14,7 @@ from placet.desk.server import new_server
 from placet.desk.web.sockets import listen
 from placet.gate import Gate
 from placet.ports import DeskStore
-from placet.service.guest_calls import GuestLimits
+from placet.service.guest_limits import GuestLimits
 from placet.service.guest_sweep import end_by_time
 from placet.stores.opening import open_store
 from placet.testing import ManualClock

@@ -222,3 +222,27 @@ async def test_what_a_guest_calls_by_another_guests_id_is_not_found(tmp_path: Pa
             theirs = await other.propose("refund", {}, session="s", call_id="c")
 
         assert theirs.id != call.id
+
+
+async def test_a_status_that_is_not_known_here_is_no_yes() -> None:
+    told = {
+        "id": "run_x:1.0",
+        "status": "surely",
+        "tool": "refund",
+        "arguments": {},
+        "session": "s",
+        "call_id": "c",
+        "occurrence": 0,
+        "digest": "v2-x",
+    }
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = json.dumps(told).encode()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server, Gate(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", patience=0.3) as gate:
+        with pytest.raises(GateUnavailable, match="not understood"):
+            await gate.wait("run_x:1.0", 5)

@@ -81,7 +81,8 @@ from placet.runtime.journal import load_recent
 from placet.runtime.toolsets import servers_in_use
 from placet.service.driving import ContextFactory, Contexts, RunDriver, SessionFactory
 from placet.service.embedded import EmbeddedEngine
-from placet.service.guest_calls import GuestCalls, GuestLimits
+from placet.service.guest_calls import GuestCalls
+from placet.service.guest_limits import GuestLimits
 from placet.service.guest_sweep import sweep_guests
 from placet.service.guest_tools import refuse_what_no_host_carries
 from placet.service.questions import FoundRequest, find_request, true_request

@@ -9,7 +9,8 @@ from placet.core.guest import GateCall, Guest, Permit, Proposal
 from placet.facts.codec import Json
 from placet.gate.door import Reported
 from placet.ports import DeskStore
-from placet.service.guest_calls import GuestCalls, GuestLimits
+from placet.service.guest_calls import GuestCalls
+from placet.service.guest_limits import GuestLimits
 from placet.service.guest_sweep import sweep_guests
 
 

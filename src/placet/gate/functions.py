@@ -23,7 +23,7 @@ from placet.facts.errors import CallClaimed, CallNotClaimable, GateTimeout, Inva
 from placet.facts.ids import mint
 from placet.gate.port import Gate
 from placet.gate.sync import SyncGate
-from placet.service.guest_calls import why_not_run
+from placet.service.guest_answers import why_not_run
 from placet.states.secrets import is_secret
 
 P = ParamSpec("P")

@@ -28,7 +28,8 @@ from placet.facts.errors import (
 from placet.facts.ids import mint
 from placet.gate.door import Door, Reported
 from placet.ports import DeskStore
-from placet.service.guest_calls import UNSETTLED, GuestLimits, why_not_run
+from placet.service.guest_answers import UNSETTLED, why_not_run
+from placet.service.guest_limits import GuestLimits
 
 logger = logging.getLogger("placet.gate")
 

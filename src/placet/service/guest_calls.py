@@ -13,8 +13,6 @@ import weakref
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeVar
 
-import msgspec
-
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.core.claim import (
     AskedAnew,
@@ -46,17 +44,14 @@ from placet.core.state import Call, RunFold
 from placet.core.transitions import RUNNABLE, Status
 from placet.facts.codec import Json, JsonObject
 from placet.facts.errors import (
-    CallAnswered,
     CallClaimed,
     CallNotClaimable,
     CallNotFound,
-    CallRejected,
     GateError,
     PermitRefused,
     PositionConflict,
     RunFinished,
     StoreError,
-    ToolOutputError,
     TooManyWaiting,
     UserError,
 )
@@ -65,9 +60,10 @@ from placet.facts.ids import call_id, mint, split_call_id
 from placet.ports import DeskStore, RequestQuery
 from placet.runtime.casting import not_carried
 from placet.runtime.granting import decision_by_grant, grants_that_decided
-from placet.runtime.output import as_tool_output
 from placet.service import guest_facts as facts
+from placet.service.guest_answers import UNSETTLED, kept_output, permit_of, why_not_run
 from placet.service.guest_facts import Draft
+from placet.service.guest_limits import GuestLimits
 from placet.service.guest_permits import Permits
 from placet.service.guest_sessions import Place, Sessions, load_place
 from placet.service.guest_watch import Watcher
@@ -81,28 +77,9 @@ MAX_TRIES = 200
 HELD_LOOK_SECONDS = 1.0
 """How often a call that an operator holds back is looked at: to lift a hold appends nothing to its run."""
 LONGEST_WAIT = 60.0
-UNSETTLED = frozenset({"waiting", "held", "claimed", "in_doubt"})
+MAX_RUNS_BACK = 100
+"""Runs of one session that are looked through when it is closed."""
 Reported = Literal["finished", "failed", "unknown"]
-
-
-class GuestLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one guest may do, and how long its sessions get."""
-
-    max_waiting: int = 200
-    """Calls of one guest, through one source, that may wait for people."""
-    asks_per_second: float = 20.0
-    """Questions to people, on average."""
-    burst: int = 200
-    lease_seconds: float = 60.0
-    """How long a permit lasts if its guest does not say."""
-    max_lease: float = 3600.0
-    recovery_seconds: float = 600.0
-    """How long a guest that recovers by itself has for it before a person is asked."""
-    idle_seconds: float = 86_400.0
-    max_calls: int = 200
-    """Of one run: then the session goes on in another."""
-    max_bytes: int = 2_000_000
-    max_output: int = 1_000_000
 
 
 class GuestCalls:
@@ -157,10 +134,7 @@ class GuestCalls:
         earlier = await self._sessions.earlier(guest, proposal.session, proposal.call_id, proposal.occurrence)
         for each in earlier:
             run_id, _ = split_call_id(each)
-            try:
-                before = await load_place(self._store, run_id)
-            except RunFinished:
-                before = None
+            before = await self._place_or_none(run_id)
             if before is None:
                 raise CallClaimed(
                     f"A call '{proposal.call_id}' was made in this session before, and its record was erased: nobody "
@@ -304,7 +278,7 @@ class GuestCalls:
             raise why_not_run(view(run_id, after.run, claimed))
         if not guest_reports(after.run):
             await self._permits.end(permit)
-        return _permit(view(run_id, after.run, claimed), token, until)
+        return permit_of(view(run_id, after.run, claimed), token, until)
 
     async def _claim(self, guest: Guest, draft: Draft, run_id: str, local: str, permit: str) -> GateError | None:
         """The last look before the claim: the one that every call passes, whoever executes it."""
@@ -371,9 +345,9 @@ class GuestCalls:
             return None
         shown = view(place.log.run_id, place.run, call)
         if call.outcome == "released":
-            return _permit(shown, token, self._now())
+            return permit_of(shown, token, self._now())
         lease = await self._permits.lease(call.permit) if call.status is Status.STARTED else None
-        return None if lease is None or lease.until <= self._now() else _permit(shown, token, lease.until)
+        return None if lease is None or lease.until <= self._now() else permit_of(shown, token, lease.until)
 
     async def _again(self, guest: Guest, place: Place, call: Call, seconds: float) -> Permit:
         assert call.permit is not None
@@ -381,7 +355,7 @@ class GuestCalls:
         until = self._now() + seconds
         asks_at = until + (0.0 if _asks(call) else self.limits.recovery_seconds)
         token = await self._permits.hand_out_again(call.permit, shown.id, guest.name, until, asks_at)
-        return _permit(shown, token, until, is_again=True)
+        return permit_of(shown, token, until, is_again=True)
 
     async def renew(self, guest: Guest, call: str, token: str, lease_seconds: float | None = None) -> float:
         """How long the permit lasts from now on; PermitRefused where its lease has ended."""
@@ -421,7 +395,7 @@ class GuestCalls:
         if place.run.has_ended:
             self._alarm(call, outcome, "its session is over")
             return await self._shown(place, found)
-        text = _output(found.name, output, self.limits.max_output)
+        text = kept_output(found.name, output, self.limits.max_output)
 
         def tell(draft: Draft) -> None:
             told = self._own(guest, draft.run, run_id, local)
@@ -457,15 +431,20 @@ class GuestCalls:
         check_guest(guest)
         if not await self._sessions.known(guest, session):
             return
-        run_id = await self._sessions.newest(guest, session)
-        if await load_place(self._store, run_id) is None:
-            return
+        run_id: str | None = await self._sessions.newest(guest, session)
+        for _ in range(MAX_RUNS_BACK):  # those before it may still have calls that wait
+            place = await self._place_or_none(run_id) if run_id is not None else None
+            if run_id is None or place is None:
+                return
+            if not place.run.has_ended:
+                await self._change(run_id, _end_session)
+            run_id = place.before
 
-        def end(draft: Draft) -> None:
-            if draft.run.closed is None:
-                draft.note(SessionClosed("closed"))
-
-        await self._change(run_id, end)
+    async def _place_or_none(self, run_id: str) -> Place | None:
+        try:
+            return await load_place(self._store, run_id)
+        except RunFinished:  # it was erased
+            return None
 
     # -- what is due --------------------------------------------------------------------------------------------------
 
@@ -506,10 +485,7 @@ class GuestCalls:
             if found is not None and found.status is Status.STARTED and found.permit == permit and is_over:
                 facts.doubt(draft, found, facts.GONE)
 
-        try:
-            place = await load_place(self._store, run_id)
-        except RunFinished:
-            place = None
+        place = await self._place_or_none(run_id)
         if place is not None and not place.run.has_ended:
             await self._change(run_id, ask)
         lease = await self._permits.lease(permit)
@@ -552,10 +528,7 @@ class GuestCalls:
             place.log.append(line)
 
     async def _of_guest(self, guest: Guest, run_id: str, local: str) -> tuple[Place, Call]:
-        try:
-            place = await load_place(self._store, run_id) if run_id else None
-        except RunFinished:
-            place = None
+        place = await self._place_or_none(run_id) if run_id else None
         if place is None:
             raise CallNotFound(f"Guest {guest.name} has no such call.")
         return place, self._own(guest, place.run, run_id, local)
@@ -586,52 +559,19 @@ class GuestCalls:
         return round(self._clock.now(), 3)
 
 
+def _end_session(draft: Draft) -> None:
+    if draft.run.closed is None:
+        draft.note(SessionClosed("closed"))
+    facts.close(draft)
+
+
 def guest_reports(run: RunFold) -> bool:
     return run.guest is not None and run.guest.reports
-
-
-def why_not_run(call: GateCall) -> GateError:
-    """Why a call as it stands cannot be claimed, as the error that its guest reads."""
-    match call.status:
-        case "waiting" | "held":
-            return CallNotClaimable(f"Call {call.id} waits for a decision.", call)
-        case "in_doubt":
-            return CallNotClaimable(
-                f"Nobody knows whether call {call.id} happened: it waits until a person has said what is to be done.",
-                call,
-            )
-        case "claimed" | "left":
-            return CallClaimed(f"Call {call.id} was claimed before: it can be looked at, not begun again.", call)
-        case "finished" | "failed" | "released":
-            return CallClaimed(f"Call {call.id} has ended ({call.status}): it can be looked at, not begun again.", call)
-        case "answered":
-            return CallAnswered(f"Somebody answered in the place of call {call.id}.", call, call.output)
-        case _:
-            return CallRejected(call.message or f"Call {call.id} was {call.status}.", call)
 
 
 def _asks(call: Call) -> bool:
     """Whether a person is asked at once when whoever executes the call is gone."""
     return call.proposed is None or call.proposed.recovery == "ask" or call.attempts >= facts.MAX_ATTEMPTS
-
-
-def _permit(shown: GateCall, token: str, until: float, *, is_again: bool = False) -> Permit:
-    return Permit(
-        call=shown,
-        token=token,
-        arguments=shown.arguments,
-        lease_until=until,
-        idempotency_key=shown.id,
-        is_again=is_again,
-    )
-
-
-def _output(tool: str, output: Json, limit: int) -> Json:
-    """What the log holds of a report. The effect has happened: what cannot be kept is no reason to refuse it."""
-    try:
-        return as_tool_output(tool, "" if output is None else output, limit)
-    except ToolOutputError as error:
-        return str(error)
 
 
 async def _pause() -> None:

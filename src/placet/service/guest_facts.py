@@ -110,12 +110,12 @@ def follow_up(draft: Draft, now: float, last: float) -> None:
     if run.cancel_asked is not None:
         _close(draft, CANCELLED, statuses=None)
     idle = run.guest.idle_seconds if run.guest is not None else None
-    if run.closed is None and run.cancel_asked is None and idle is not None and last + idle <= now and is_idle(run):
-        draft.note(SessionClosed("idle"))
+    if run.cancel_asked is None and idle is not None and last + idle <= now and is_idle(run):
+        if run.closed is None:
+            draft.note(SessionClosed("idle"))
+        _close(draft, SESSION_OVER, statuses=RUNNABLE)  # nobody claimed them
     if run.closed is not None and run.closed.why == "closed":
-        _close(draft, SESSION_OVER, statuses=None)
-    elif run.closed is not None and run.closed.why == "idle":
-        _close(draft, SESSION_OVER, statuses=RUNNABLE)
+        close(draft)
     if run.open_calls == 0 and not run.has_ended:
         if run.cancel_asked is not None:
             draft.note(RunCancelled())
@@ -136,6 +136,11 @@ def _conclude(draft: Draft) -> None:
             case _:
                 message = decision.message if decision is not None else None
                 draft.note(CallEnded(call.id, "failed", GIVEN_UP if message is None else message))
+
+
+def close(draft: Draft) -> None:
+    """End what waits, or may run and was not claimed."""
+    _close(draft, SESSION_OVER, statuses=None)
 
 
 def _close(draft: Draft, text: str, statuses: frozenset[Status] | None) -> None:

@@ -465,6 +465,17 @@ class GateContract:
             assert len(runs) == 3
             assert sorted(run.status for run in runs) == ["ended", "ended", "running"]
 
+    async def test_closing_a_session_ends_what_waits_in_all_of_its_runs(self) -> None:
+        async with self.open_scene() as scene, scene.gate() as gate:
+            calls = [await self.propose(gate, f"c{i}") for i in range(MAX_CALLS + 1)]
+            await gate.close("s1")
+            statuses = {(await gate.look(call)).status for call in calls}
+            runs = (await scene.store.runs(RunQuery())).rows
+
+            assert statuses == {"cancelled"}
+            assert [run.status for run in runs] == ["ended", "ended"]
+            assert (await scene.store.requests(RequestQuery())).rows == []
+
     async def test_a_session_that_nobody_uses_ends_by_itself(self) -> None:
         async with self.open_scene() as scene, scene.gate() as gate:
             call = await self.approved(scene, gate)

@@ -11,7 +11,7 @@ from placet.desk.api.openapi import TAGS
 from tests.desk.api.fuzz import fuzz
 
 SEED = int(os.environ.get("PLACET_SEED", "20260101"))
-BRIEFLY = {"coverage,fuzzing": ["approvals", "grants"], "fuzzing": ["runs", "holds", "people", "around"]}
+BRIEFLY = {"coverage,fuzzing": ["approvals", "grants"], "fuzzing": ["runs", "holds", "people", "gate", "around"]}
 """Where people decide, each bound of each field is tried, too."""
 
 
