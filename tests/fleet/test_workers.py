@@ -213,7 +213,7 @@ async def test_a_question_whose_time_is_over_ends_by_itself_in_any_worker(url: s
         texts = await outputs(made, run.id)
 
     assert (ended.status, witness.lines()) == ("ended", [])
-    assert "nobody decided about it in time" in str(texts)
+    assert "it was not decided in time" in str(texts)
 
 
 # -- other code -------------------------------------------------------------------------------------------------------

@@ -328,7 +328,7 @@ async def test_a_run_of_an_older_version_is_not_touched_by_a_message_and_is_deci
     begun = await Runner.run(agent, "my secret: pay", session=SQLiteSession("1", tmp_path / "a.db"), store=elsewhere)
     run_id = await older(store, begun)
 
-    with pytest.raises(SessionBusy, match="nobody wrote down") as busy:
+    with pytest.raises(SessionBusy, match="it is not recorded") as busy:
         await Runner.run(
             talker("Hi."), "no", session=SQLiteSession("1", tmp_path / "c.db"), store=store, run_config=WAYS[way]
         )
