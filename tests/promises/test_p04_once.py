@@ -187,7 +187,7 @@ async def test_the_claim_is_in_the_store_before_the_body_begins():
 
     await approve_all(ops.agent, paused)
 
-    assert '["run",["1.0"]]' in seen[0]
+    assert '["run",["1.0"],null]' in seen[0]
 
 
 async def crashed_after_effect(ops, store, **deciding):

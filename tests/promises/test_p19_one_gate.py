@@ -408,13 +408,14 @@ async def test_a_handoff_is_held_and_switched_off_too():
 
 
 def test_calls_are_claimed_in_one_place():
-    """Whoever claims elsewhere passes by the last look."""
+    """One place for runs and one for guests, each right after the last checks: a claim elsewhere would skip them."""
     root = Path(placet.__file__).parent
-    claiming = {
-        path.relative_to(root).as_posix()
-        for path in root.rglob("*.py")
-        if "note(CallsStarted(" in path.read_text("utf-8")
-    }
+    sources = {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in root.rglob("*.py")}
 
-    assert claiming == {"runtime/claiming.py"}
+    def places(text: str) -> set[str]:
+        return {name for name, source in sources.items() if text in source}
+
+    assert places("note(CallsStarted(") == {"runtime/claiming.py", "service/guest_facts.py"}
+    assert places("guest_facts import") | places("import guest_facts") == {"service/guest_calls.py"}
+    assert places("= judge_claim(") == {"runtime/claiming.py", "service/guest_calls.py"}
     assert len(CHECKS) == len(set(CHECKS)) >= 6
