@@ -374,7 +374,7 @@ def by_hand(number: int) -> ToolApprovalItem:
         ("a turn", 496),
         ("a run of no turn", 545),
         ("a state of 100 turns, loaded", 1500),
-        ("a pause, resumed", 985),
+        ("a pause, resumed", 990),
         ("a streamed event", 15),
     ],
 )

@@ -63,7 +63,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 
 def tail(request: DeskRequest) -> str:
-    return request.id.partition(":")[2]
+    return request.id.removeprefix(f"{request.run_id}_")
 
 
 @pytest.mark.parametrize("words", WORDS, ids=lambda words: words[0])

@@ -156,7 +156,7 @@ async def test_audit_list_tells_who_did_what_when_why_and_about_what(store: str,
     wrong = placet("audit", "verify", request.run_id, "--store", store, cwd=tmp_path)
 
     lines = [line.partition("  ")[2] for line in told.stdout.splitlines()]
-    call, digest = request.id.partition("#")[0], f"[{request.digest[:16]}]"
+    call, digest = request.id.rpartition("_")[0], f"[{request.digest[:16]}]"
     assert lines == [
         "hold placed       tool refund  by ops: month's end",
         f"approved          {call} (refund)  by ana: checked  {digest}",

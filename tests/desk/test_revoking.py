@@ -88,7 +88,7 @@ async def test_the_grant_that_was_made_with_an_approval_is_taken_back_with_it(an
             await desk.store.wait_for_news(await desk.store.latest_sequence(), PATIENCE)
 
     assert (rested.status, [each.id for each in waiting], before) == ("waiting", [asked.id], [])
-    assert [each.id for each in next_asked] == [f"{run.id}:2.0#1"], "the next call is asked about again"
+    assert [each.id for each in next_asked] == [f"{run.id}_t2c0_q1"], "the next call is asked about again"
     assert witness.lines() == ["refund 7"]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from placet import Agent, PlacetError, ToolContext, function_tool
 from placet.desk import Desk
+from placet.facts.ids import key_of_request
 from placet.stores.opening import open_store
 from placet.testing import function_call
 from tests.desk.scenes import Planned, Witness
@@ -57,7 +58,7 @@ async def review(url: str, witness: str) -> None:
                     if asked.kind == "approval":
                         await desk.decide(asked.id, "approve", by="reviewer")
                         continue
-                    key = asked.id.split("#", maxsplit=1)[0]
+                    key = key_of_request(asked.id).partition("#")[0]
                     happened = any(line.endswith(f" {key}") for line in seen.lines())
                     say("doubt", asked.id)
                     await desk.decide(asked.id, "respond" if happened else "approve", by="reviewer", output="known")

@@ -33,6 +33,7 @@ from placet import PlacetError, StoreError
 from placet.core.log import read_line
 from placet.desk import Desk, DeskRequest
 from placet.facts.events import CallEnded, CallInDoubt, CallsStarted, DecisionMade, PlainFact, Verdict
+from placet.facts.ids import key_of_request
 from placet.stores.postgres import PostgresStore
 from tests.desk.scenes import Witness
 from tests.fleet.crew import WITNESS, agents, happened
@@ -175,12 +176,12 @@ class Soak:
                 return
             self.tally.said[request.id].add(verdict)
             if request.kind == "in_doubt" and verdict == "approve":
-                self.tally.doubts_run_again[request.id.partition("#")[0]] += 1
+                self.tally.doubts_run_again[key_of_request(request.id).partition("#")[0]] += 1
             return
 
     def _verdict(self, request: DeskRequest, chance: random.Random) -> tuple[Verdict, dict[str, object]]:
         if request.kind == "in_doubt":
-            known = happened(request.id.partition("#")[0])
+            known = happened(key_of_request(request.id).partition("#")[0])
             return ("respond", {"output": "it happened"}) if known else ("approve", {})
         drawn = chance.random()
         if drawn < 0.7:

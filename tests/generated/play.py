@@ -30,6 +30,7 @@ from placet import (
 )
 from placet.core.log import read_line
 from placet.facts.events import RunStopped
+from placet.facts.ids import split_call_id
 from placet.testing import ManualClock
 from tests.generated.provider import CONVERSATION, RESPONSE_BEFORE, StrictProvider
 from tests.generated.script import Leg, Script, Way, Word
@@ -363,7 +364,7 @@ def length(outcome: tuple[RunResult | None, BaseException | None]) -> int:
 
 def places(items: list[ToolApprovalItem]) -> list[Place]:
     """Where the calls stand, read from their ids: turns count from one there."""
-    found = [tuple(map(int, item.id.partition(":")[2].split("."))) for item in items]
+    found = [tuple(map(int, split_call_id(item.id)[1].split("."))) for item in items]
     return [(turn - 1, index) for turn, index in found]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from placet import Agent, DidNotHappen, Happened, ModelResponse, PlacetError, ToolContext, Usage, function_tool
 from placet.desk import Desk, DeskRequest
 from placet.facts.codec import JsonObject
+from placet.facts.ids import key_of_request
 from placet.ports import ModelRequest, StreamPart
 from placet.testing import assistant_message, function_call
 from tests.desk.scenes import Witness
@@ -127,7 +128,7 @@ async def review(desk: Desk, witness: Witness, run_id: str | None = None) -> int
 
 async def _decide(desk: Desk, witness: Witness, request: DeskRequest) -> None:
     if request.kind == "in_doubt":
-        key = request.id.split("#", maxsplit=1)[0]
+        key = key_of_request(request.id).partition("#")[0]
         happened = any(line.endswith(f" {key}") for line in witness.lines())
         await desk.decide(request.id, "respond" if happened else "approve", by="reviewer", output=happened and "known")
     elif request.arguments == {"number": REJECTED}:

@@ -121,8 +121,8 @@ async def test_several_rounds_are_several_questions_each_with_its_own_id(effects
 
     result = await Runner.run(agent, second)
 
-    ids = [state.get_interruptions()[0].request_id[-2:] for state in (first, second)]
-    assert ids == ["#1", "#2"]
+    ids = [state.get_interruptions()[0].request_id[-3:] for state in (first, second)]
+    assert ids == ["_q1", "_q2"]
     assert [q["message"] for q in second_run.interruptions[0].questions.values()] == ["Really to Main?"]
     assert outputs(result) == {"c1": "order 7: Main, sent"}
     assert effects.lines == ["ship 7 Main True"]

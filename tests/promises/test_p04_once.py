@@ -23,6 +23,7 @@ from placet import (
 )
 from placet.core.log import Log
 from placet.facts.errors import PositionConflict
+from placet.facts.ids import split_call_id
 from placet.ports import Hold
 from placet.testing import Crash, CrashingStore, function_call
 from tests.promises.scenes import (
@@ -179,7 +180,7 @@ async def test_the_claim_is_in_the_store_before_the_body_begins():
 
     @function_tool(needs_approval=True)
     async def wire(ctx: ToolContext) -> str:
-        seen.append(await claims_in(store, ctx.call.partition(":")[0]))
+        seen.append(await claims_in(store, split_call_id(ctx.call)[0]))
         return "sent"
 
     ops = scene([function_call("wire", {}, call_id="w1")], DONE, tools=(wire,))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placet import NotPending, ToolApprovalItem
+from placet import NotPending, StaleApproval, ToolApprovalItem
 from placet.testing import function_call
 from tests.promises.scenes import CHAINED, DONE, approve_all, cleanup, drive, labels, outputs, refund, reloaded, scene
 
@@ -146,3 +146,38 @@ async def test_the_status_of_a_label_that_fits_several_calls_is_that_of_all_of_t
 
     assert seen == [None, None, True, False]
     assert state.context.is_tool_approved("cleanup", second.id) is True
+
+
+@pytest.mark.parametrize("form", ["id", "place", "request", "first form of the id", "first form of the request"])
+async def test_a_call_can_be_named_by_its_id_in_every_form_and_by_its_place(form):
+    ops = scene([cleanup("/a", "same"), cleanup("/b", "same")], DONE)
+    paused = await drive(ops.agent, "go")
+    state, second = await reloaded(ops.agent, paused), paused.interruptions[1]
+    names = {
+        "id": second.id,
+        "place": "t1c1",
+        "request": second.request_id,
+        "first form of the id": f"{state.run_id}:1.1",
+        "first form of the request": f"{state.run_id}:1.1#1",
+    }
+    state.approve(names[form])
+    await drive(ops.agent, state)
+
+    assert ops.effects == ["cleanup /b"]
+
+
+@pytest.mark.parametrize("name", ["run_other_t1c0", "run_other:1.0", "run_other_t1c0_q1", "run_other:1.0#1"])
+async def test_the_same_place_in_another_run_is_another_call(name):
+    ops = scene([cleanup("/a", "same")], DONE)
+    state = (await drive(ops.agent, "go")).to_state()
+
+    with pytest.raises(NotPending):
+        state.approve(name)
+
+
+async def test_a_request_that_was_asked_anew_is_not_approved_by_its_old_id():
+    ops = scene([cleanup("/a", "same")], DONE)
+    state = (await drive(ops.agent, "go")).to_state()
+
+    with pytest.raises(StaleApproval, match="asked about anew"):
+        state.approve(f"{state.run_id}_t1c0_q2")

@@ -74,7 +74,7 @@ async def test_a_grant_is_over_when_its_time_is():
 
     assert [item.call_id for item in second.interruptions] == ["r1"]
     assert [item.call_id for item in third.interruptions] == ["c3"]
-    assert third.interruptions[0].request_id.endswith("#1")  # never let through, so not asked about anew
+    assert third.interruptions[0].request_id.endswith("_q1")  # never let through, so not asked about anew
 
 
 async def test_a_grant_is_over_when_it_is_used_up_also_across_serialization():

@@ -258,10 +258,10 @@ async def test_a_standing_yes_that_was_taken_back_is_not_brought_back_by_an_olde
         with pytest.raises(StaleApproval):
             await drive(ops.agent, await RunState.from_string(ops.agent, text), store=desk.store)
         await desk.drive(state.run_id)
-        pending = [each.id.rpartition(":")[2] for each in await desk.pending()]
+        pending = [each.id.removeprefix(f"{each.run_id}_") for each in await desk.pending()]
 
     assert ops.effects == []
-    assert sorted(pending) == ["1.0#2", "1.1#2", "1.2#2"]
+    assert sorted(pending) == ["t1c0_q2", "t1c1_q2", "t1c2_q2"]
 
 
 async def test_a_grant_that_the_log_took_back_is_not_appended_again():
@@ -291,17 +291,19 @@ async def test_taking_an_approval_back_at_a_desk_takes_its_grant_back_and_what_t
         decided = [(each.status, each.decided_by) for each in (await desk.requests(status=None)).rows]
 
         await desk.revoke(first.id, by="ben", reason="wrong customer")
-        asked_at_once = [each.id.rpartition(":")[2] for each in await desk.pending()]  # before anybody drives the run
+        asked_at_once = [
+            each.id.removeprefix(f"{each.run_id}_") for each in await desk.pending()
+        ]  # before anybody drives the run
         await desk.release_hold("tool", "cleanup", by="ops")
         await desk.drive(run.id)
-        pending = [each.id.rpartition(":")[2] for each in await desk.pending()]
+        pending = [each.id.removeprefix(f"{each.run_id}_") for each in await desk.pending()]
         grants = await desk.grants()
         other = await desk.start("ops", "go")
         await desk.drive(other.id)
         still_asked = await desk.pending(run_id=other.id)
 
     assert decided == [("approved", "ana")] * 3
-    assert sorted(asked_at_once) == sorted(pending) == ["1.0#2", "1.1#2", "1.2#2"]
+    assert sorted(asked_at_once) == sorted(pending) == ["t1c0_q2", "t1c1_q2", "t1c2_q2"]
     assert grants == []
     assert len(still_asked) == 1
     assert ops.effects == []

@@ -466,7 +466,7 @@ async def test_an_item_knows_its_call() -> None:
     result = await go(agent, "go")
     item = result.interruptions[0]
 
-    assert item.id == f"{result.run_id}:1.1"
+    assert item.id == f"{result.run_id}_t1c1"
     assert (item.name, item.tool_name, item.call_id, item.kind) == ("pay", "pay", "a", "approval")
     assert item.arguments == '{"n": 1}'
     assert item.agent is agent

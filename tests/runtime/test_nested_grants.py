@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from placet import Agent, Grant
+from placet.facts.ids import split_call_id
 from tests.runtime.team_scenes import Planned, Traces, approve_all, ask, call, go, reloaded
 
 pytestmark = pytest.mark.promise("P9", "P13")
@@ -17,12 +18,12 @@ def pair(traces, **plan):
 
 
 def waiting(result):
-    return [item.id.partition(":")[2] for item in result.interruptions]
+    return [split_call_id(item.id)[1] for item in result.interruptions]
 
 
 async def always(agent, paused, local):
     state = await reloaded(agent, paused)
-    (item,) = [each for each in state.get_interruptions() if each.id.endswith(":" + local)]
+    (item,) = [each for each in state.get_interruptions() if split_call_id(each.id)[1] == local]
     state.approve(item, always_approve=True)
     return await go(agent, await reloaded(agent, state))
 

@@ -8,6 +8,7 @@ import itertools
 import pytest
 
 from placet import Agent, MemoryStore, NotPending, Runner, RunState, StaleApproval, function_tool
+from placet.facts.ids import split_call_id
 from tests.runtime.team_scenes import (
     REJECTED,
     SECONDS,
@@ -32,13 +33,13 @@ pytestmark = pytest.mark.promise("P13")
 
 
 def locals_of(items):
-    return [item.id.partition(":")[2] for item in items]
+    return [split_call_id(item.id)[1] for item in items]
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_the_reviewer_sees_the_innermost_calls_with_the_way_that_leads_to_them(streamed):
     paused = await go(team(Traces()).boss, "go", streamed=streamed)
-    seen = {item.id.partition(":")[2]: item for item in paused.interruptions}
+    seen = {split_call_id(item.id)[1]: item for item in paused.interruptions}
 
     assert sorted(seen) == sorted(LEAVES.values())
     assert {item.name for item in seen.values()} == {"pay"}
@@ -60,7 +61,7 @@ async def test_decided_one_by_one_in_any_order_on_rebuilt_agents_each_effect_hap
     for effect in order:
         rebuilt = team(traces)
         state = await reloaded(rebuilt.boss, paused)
-        (item,) = [each for each in state.get_interruptions() if each.id.endswith(":" + LEAVES[effect])]
+        (item,) = [each for each in state.get_interruptions() if split_call_id(each.id)[1] == LEAVES[effect]]
         state.approve(item)
         paused = await go(rebuilt.boss, state, streamed=streamed)
         questions += rebuilt.model.asked
@@ -88,7 +89,7 @@ async def test_some_approved_some_rejected_some_answered_each_model_reads_its_ow
     traces = Traces()
     crew = team(traces)
     state = (await go(crew.boss, "go")).to_state()
-    items = {item.id.partition(":")[2]: item for item in state.get_interruptions()}
+    items = {split_call_id(item.id)[1]: item for item in state.get_interruptions()}
     state.approve(items[LEAVES["pay 1"]])
     state.reject(items[LEAVES["pay 2"]])
     state.respond(items[LEAVES["pay 3"]], "paid by hand")
@@ -110,7 +111,7 @@ async def test_a_decided_child_goes_on_and_ends_while_its_sibling_waits():
     crew = team(traces)
     state = (await go(crew.boss, "go")).to_state()
     for item in state.get_interruptions():
-        if ":1.0/" in item.id:
+        if "_t1c0_" in item.id:
             state.approve(item)
     before = len(crew.model.asked)
 
@@ -203,7 +204,7 @@ async def test_two_reviewers_decide_in_two_children_on_copies_of_one_state_and_b
     paused = await go(crew.boss, "go")
     ana, bob = await reloaded(crew.boss, paused), await reloaded(crew.boss, paused)
     for item in ana.get_interruptions():
-        (ana if ":1.0/" in item.id else bob).approve(item)
+        (ana if "_t1c0_" in item.id else bob).approve(item)
 
     result = await go(crew.boss, ana.merge(bob))
 

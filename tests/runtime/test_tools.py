@@ -174,7 +174,7 @@ async def test_a_tool_context_knows_its_call() -> None:
 
     assert (ctx.tool_name, ctx.tool_call_id, ctx.tool_arguments) == ("look", "label", '{"n": 4}')
     assert (ctx.attempt, ctx.agent, ctx.context) == (1, agent, [1])
-    assert ctx.call == ctx.idempotency_key == f"{result.run_id}:1.0"
+    assert (ctx.call, ctx.idempotency_key) == (f"{result.run_id}_t1c0", f"{result.run_id}:1.0")
     assert ctx.tool_call == call("look", 4, "label")
 
 

@@ -155,13 +155,22 @@ async def test_every_changed_column_of_a_question_is_found_and_never_deceives(
     assert alarm in (None, "index_altered", "not_pending")
 
 
-async def test_a_question_that_was_added_past_placet_cannot_be_shown_or_decided(scene: Scene, witness: Witness) -> None:
+async def test_a_question_is_stored_under_the_key_that_older_code_knows_too(scene: Scene, witness: Witness) -> None:
     async with desk_of(scene, witness) as desk:
         run_id, request_id = await waits(desk)
-        other = f"{run_id}:1.0#2"
+        ((key, data),) = scene.sql("SELECT id, data FROM placet_requests")
+
+    assert request_id == f"{run_id}_t1c0_q1"
+    assert key == json.loads(data)["id"] == f"{run_id}:1.0#1"
+
+
+async def test_a_question_that_was_added_past_placet_cannot_be_shown_or_decided(scene: Scene, witness: Witness) -> None:
+    async with desk_of(scene, witness) as desk:
+        run_id, _ = await waits(desk)
+        first, other = f"{run_id}:1.0#1", f"{run_id}:1.0#2"
         scene.sql(
             "INSERT INTO placet_requests (id, run, call, number, status, agent, tool, data) "  # noqa: S608  # on purpose
-            f"SELECT '{other}', run, call, 2, 'pending', agent, tool, replace(data, '{request_id}', '{other}') "
+            f"SELECT '{other}', run, call, 2, 'pending', agent, tool, replace(data, '{first}', '{other}') "
             "FROM placet_requests"
         )
 

@@ -443,7 +443,7 @@ async def test_the_record_of_a_run_holds_every_decision_grant_and_effect(any_url
         (True, "effect begun", None, None),
         (True, "effect over", None, None),
     ]
-    assert [entry.digest == request.digest for entry in found if entry.subject.endswith(":1.0")] == [True] * 3
+    assert [entry.digest == request.digest for entry in found if entry.subject.endswith("_t1c0")] == [True] * 3
     assert found[6].detail == f"refund, by grant {grant.id}"
     assert [entry.grant for entry in found if entry.what == "approved"] == [None, grant.id]
 

@@ -33,6 +33,7 @@ from placet import (
 from placet.core.log import Line, Log, read_line
 from placet.core.state import RunFold
 from placet.facts.events import InChild, InputAdded, RunStopped
+from placet.facts.ids import split_call_id
 from placet.ports import Lease
 from placet.testing import Crash, CrashingStore, ManualClock, assistant_message
 from tests.runtime.team_scenes import Item, assert_paired, go
@@ -184,7 +185,7 @@ class Play:
         """Everything that waits has not been answered yet, by a word or by a standing one."""
         assert result.interruptions
         assert result.final_output is None
-        self.pauses.append([item.id.partition(":")[2] for item in result.interruptions])
+        self.pauses.append([split_call_id(item.id)[1] for item in result.interruptions])
         for item in result.interruptions:
             n = number_in(json.loads(str(item.arguments)))
             place = self.team.places[n]

@@ -62,8 +62,8 @@ async def test_a_paused_drive_ends_with_its_question_and_says_that_the_run_waits
     assert attributes(traces.one("request_approval pay")) == {
         "gen_ai.tool.name": "pay",
         "gen_ai.tool.call.id": "c1",
-        "placet.call.id": f"{state.run_id}:1.0",
-        "placet.request.id": f"{state.run_id}:1.0#1",
+        "placet.call.id": f"{state.run_id}_t1c0",
+        "placet.request.id": f"{state.run_id}_t1c0_q1",
         "placet.request.kind": "approval",
         "placet.request.expires_at": 1_800_000_090.0,
     }
@@ -96,8 +96,8 @@ async def test_the_drive_that_resumes_tells_the_wait_and_the_execution_and_is_li
     assert attributes(approval) == {
         "gen_ai.tool.name": "pay",
         "gen_ai.tool.call.id": "c1",
-        "placet.call.id": f"{state.run_id}:1.0",
-        "placet.request.id": f"{state.run_id}:1.0#1",
+        "placet.call.id": f"{state.run_id}_t1c0",
+        "placet.request.id": f"{state.run_id}_t1c0_q1",
         "placet.request.kind": "approval",
         "placet.request.status": "approved",
         "placet.request.waited_seconds": 60.0,

@@ -64,7 +64,7 @@ async def test_a_plain_run_is_a_span_for_the_drive_with_its_model_calls_and_tool
         "gen_ai.tool.name": "look",
         "gen_ai.tool.type": "function",
         "gen_ai.tool.call.id": "c1",
-        "placet.call.id": f"{run_id}:1.0",
+        "placet.call.id": f"{run_id}_t1c0",
         "placet.call.attempt": 1,
         "placet.call.is_continued": False,
         "placet.call.outcome": "finished",

@@ -7,7 +7,6 @@ together with the digest of what was shown, or after the card was shown here and
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -16,7 +15,9 @@ from click import ClickException, UsageError
 
 from placet.cli.client import Client, Refused, all_pages, part
 from placet.cli.output import is_interactive
+from placet.core.short_ids import is_part, matching
 from placet.facts.codec import JsonObject
+from placet.facts.ids import split_request_id
 from placet.ports import DeskStore
 from placet.service.audit import run_ids
 
@@ -24,7 +25,6 @@ LISTED = 5
 _SIGNS = "0123456789abcdefghjkmnpqrstvwxyz"
 """No i, l, o and u: people read them aloud, and type them again."""
 _LENGTH = 8
-_KIND = re.compile(r"[a-z]+[_-]")
 
 
 class NothingNamed(ClickException):
@@ -46,22 +46,9 @@ def short_name(row: JsonObject) -> str:
     return "".join(_SIGNS[number >> shift & 31] for shift in range(5 * (_LENGTH - 1), -1, -5))
 
 
-def fits(whole: str, typed: str) -> bool:
-    """Whether the id begins or ends with what was typed, with its kind («run_») or without.
-
-    Nothing fits an empty text: it is what a script writes whose variable is not set.
-    """
-    kind = _KIND.match(whole)
-    bare, meant = (text.removeprefix(kind[0] if kind else "") for text in (whole, typed))
-    return bool(meant) and (bare.startswith(meant) or bare.endswith(meant))
-
-
 def the_one(ids: Iterable[str], typed: str, what: str, hint: str) -> str:
     """The id that is meant: that very one, or the only one that begins or ends so."""
-    found = [each for each in ids if fits(each, typed)]
-    if typed in found:
-        return typed
-    return _only(found, typed, what, hint)
+    return _only(matching(typed, ids), typed, what, hint)
 
 
 def _only(found: list[str], typed: str, what: str, hint: str) -> str:
@@ -80,8 +67,9 @@ RUNS = ": «placet runs» lists them"
 
 def run_named(client: Client, typed: str) -> str:
     """The id of the run that is meant."""
-    if typed and _asked(client, f"/v1/runs/{part(typed)}") is not None:
-        return typed
+    found = _asked(client, f"/v1/runs/{part(typed)}") if typed else None
+    if found is not None:
+        return str(found["id"])
     return the_one((str(row["id"]) for row in all_pages(client, "/v1/runs", {})), typed, "run", RUNS)
 
 
@@ -138,7 +126,8 @@ def approved_requests(client: Client) -> Iterator[JsonObject]:
 
 
 def _named(client: Client, typed: str, digest: str | None, rows: Iterable[JsonObject], hint: str) -> Found:
-    by_id = _asked(client, f"/v1/approvals/{part(typed)}") if typed else None
+    # the desk finds requests by a part of their ids, too: then it would not be certain what is meant
+    by_id = _asked(client, f"/v1/approvals/{part(typed)}") if split_request_id(typed) is not None else None
     if by_id is not None:
         return Found(by_id, is_certain=True)
     meant = [str(row["id"]) for row in rows if _is_meant(row, typed) and digest in (None, row["digest"])]
@@ -147,7 +136,7 @@ def _named(client: Client, typed: str, digest: str | None, rows: Iterable[JsonOb
 
 
 def _is_meant(row: JsonObject, typed: str) -> bool:
-    return fits(str(row["id"]), typed) or short_name(row) == typed.lower()
+    return is_part(typed, str(row["id"])) or short_name(row) == typed.lower()
 
 
 def _asked(client: Client, path: str) -> JsonObject | None:

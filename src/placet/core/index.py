@@ -25,7 +25,7 @@ from placet.facts.events import (
     QuestionEscalated,
     Record,
 )
-from placet.facts.ids import request_id
+from placet.facts.ids import request_id, request_key
 from placet.facts.verdict_words import WORDS, DecidedStatus
 
 RequestStatus: TypeAlias = Literal["pending", DecidedStatus, "closed"]
@@ -71,6 +71,11 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The standing decision that decided, where no person looked at this call: `decided_by` made that one."""
     proposed: str | None = None
     """What the model wrote, where validation filled in or changed something: `arguments` are what would run."""
+
+    @property
+    def key(self) -> str:
+        """By what stores know it."""
+        return request_key(self.run_id, self.call, self.number)
 
     @property
     def arguments(self) -> JsonObject | str:

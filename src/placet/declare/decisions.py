@@ -21,7 +21,7 @@ from placet.core.plan import APPROVAL_REQUEST, HOSTED_MCP, hosted_identity
 from placet.facts.codec import Json, JsonObject, NotPlain, canonical, encode, plain, plain_str, writable
 from placet.facts.errors import ModelBehaviorError, StaleApproval, UserError
 from placet.facts.events import Author, DecisionMade, GrantMade, Verdict
-from placet.facts.ids import mint, path_of, split_call_id
+from placet.facts.ids import local_of, mint, path_of, split_call_id, split_request_id
 from placet.facts.items import ToolApprovalItem, field_of
 from placet.facts.native_items import NATIVE
 from placet.facts.requirements import Assurance
@@ -211,9 +211,19 @@ def _find_by_text(ledger: Ledger, run_ids: Sequence[str], text: str) -> Entry:
     if not text:
         raise UserError("An empty text names no call.")
     owner, local = split_call_id(text)
+    asked = split_request_id(text)
+    if asked is not None:
+        owner, local = asked[:2]
+    elif not owner:
+        local = local_of(text) or text
     is_label = any(entry.label == text for entry in ledger.open_entries())
-    is_ours = owner in run_ids or (not is_label and ledger.is_open(text))
-    return find_by_id(ledger, local) if is_ours else find_by_look(ledger, text, None, None)
+    is_place = not owner and not is_label and ledger.is_open(local)  # a place alone says nothing of another run
+    if owner not in run_ids and not is_place:
+        return find_by_look(ledger, text, None, None)
+    entry = find_by_id(ledger, local)
+    if asked is not None and asked[2] != entry.request:
+        raise StaleApproval(f"Call {local} was asked about anew since {text}: look again.")
+    return entry
 
 
 def entry_of_item(item: ItemOrId, run_ids: Sequence[str]) -> Entry:
@@ -222,7 +232,8 @@ def entry_of_item(item: ItemOrId, run_ids: Sequence[str]) -> Entry:
         raise UserError("A wrapper that belongs to no run knows no calls: give the ToolApprovalItem itself.")
     owner, local = split_call_id(item.id)
     if item.id and owner in run_ids:
-        number = int(item.request_id.rpartition("#")[2] or 1)
+        asked = split_request_id(item.request_id)
+        number = 1 if asked is None else asked[2]
         return Entry(
             call=local, label=item.call_id or "", name=item.name or "", request=number, digest=item.digest,
             tool=identity_of(item), agent=item.agent_path, arguments=item.arguments or "",

@@ -32,6 +32,7 @@ from placet.core.index import (
     with_changes,
 )
 from placet.core.log import Log, read_line
+from placet.core.short_ids import find_id
 from placet.core.state import RunFold
 from placet.declare.agent import Agent
 from placet.declare.agent_graph import AgentGraph
@@ -73,7 +74,7 @@ from placet.facts.events import (
     RunStarted,
     Verdict,
 )
-from placet.facts.ids import path_of
+from placet.facts.ids import can_be_run_id, path_of, split_request_id
 from placet.facts.ids import request_id as next_request_id
 from placet.fleet.priority import prioritise
 from placet.ports import DeskStore, Engine, EngineHealth, Page, RequestQuery, RunQuery
@@ -96,7 +97,10 @@ MAX_TRIES = 100
 """How often an append from outside is tried again because another process appended first."""
 
 
-_RUN_ID = Kind("a text that begins with 'run_'", lambda value: isinstance(value, str) and value.startswith("run_"))
+_RUN_ID = Kind(
+    "a text that begins with 'run_' and does not end like the id of a call, with '_t1c0' or the like",
+    lambda value: isinstance(value, str) and can_be_run_id(value),
+)
 
 
 class Desk(OperatorsDesk):
@@ -352,6 +356,20 @@ class Desk(OperatorsDesk):
     async def find(self, request_id: str) -> FoundRequest:
         """A request, and the place in its run's log where it was looked at: `decide` takes it in place of the id."""
         return await find_request(self.store, request_id)
+
+    async def find_request(self, typed: str) -> DeskRequest:
+        """The request that somebody means: by its id, or by a beginning or end of it that no other waiting one has.
+
+        For looking only: decide with the `id` of what you were shown."""
+        if split_request_id(typed) is None:
+            typed = find_id(typed, [row.id for row in await self.pending()])
+        return await self.request(typed)
+
+    async def find_run(self, typed: str) -> DeskRun:
+        """The run that somebody means: by its id, or by a beginning or end of it that no other has."""
+        if "\x00" in typed or await self.store.run(typed) is None:
+            typed = find_id(typed, [row.id for row in (await self.runs()).rows], "run")
+        return await self.get(typed)
 
     async def decide(
         self,

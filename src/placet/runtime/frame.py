@@ -21,7 +21,7 @@ from placet.declare.tool import Tool, if_of_kind
 from placet.declare.tool_values import ValidatedArguments
 from placet.facts.codec import fresh
 from placet.facts.events import PlainFact
-from placet.facts.ids import call_id
+from placet.facts.ids import call_id, call_key
 from placet.facts.raw_items import RawItem
 from placet.ports import Model, Session, SpeaksAnotherProtocol
 from placet.runtime.defaults import model_named
@@ -233,9 +233,8 @@ def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
     ctx._ledger, ctx._run_ids, ctx._clock = shared._ledger, shared._run_ids, shared._clock
     ctx.tool_name, ctx.tool_arguments, ctx.tool_call = job.tool.name, job.arguments, RawItem(fresh(call.item))
     ctx.tool_call_id = call.label or call.sent_label
-    ctx.call = ctx.idempotency_key = call_id(frame.run_id, call.id)
-    if call.started_in is not None:
-        ctx.idempotency_key = call_id(call.started_in, call.id)
+    ctx.call = call_id(frame.run_id, call.id)
+    ctx.idempotency_key = call_key(call.started_in or frame.run_id, call.id)
     ctx.attempt = call.attempts or 1
     ctx.agent = frame.agent
     ctx.answers = call.answers if call.answers is None else fresh(call.answers)

@@ -10,6 +10,7 @@ from placet.core.four_eyes import why_approval_does_not_count
 from placet.core.gate import newest_first, newest_grant
 from placet.core.state import Call, RunFold
 from placet.facts.events import DecisionMade, GrantMade, Pattern
+from placet.facts.ids import call_key
 from placet.ports import Store
 
 
@@ -39,7 +40,7 @@ async def decision_by_grant(
         )
         if grant is None:
             return None
-        if grant.scope == "run" or await store.use_grant(grant, f"{run_id}:{call.id}"):
+        if grant.scope == "run" or await store.use_grant(grant, call_key(run_id, call.id)):
             return _by_grant(grant, entry, now)
         candidates.remove(grant)
     return None
@@ -87,5 +88,5 @@ async def grants_that_decided(store: Store, run_id: str, run: RunFold, calls: Se
         grant
         for each, call in used.items()
         if (grant := known.get(each)) is not None
-        and (grant.scope == "run" or await store.use_grant(grant, f"{run_id}:{call.id}"))
+        and (grant.scope == "run" or await store.use_grant(grant, call_key(run_id, call.id)))
     ]

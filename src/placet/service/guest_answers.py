@@ -5,6 +5,7 @@ from __future__ import annotations
 from placet.core.guest import GateCall, Permit
 from placet.facts.codec import Json
 from placet.facts.errors import CallAnswered, CallClaimed, CallNotClaimable, CallRejected, GateError, ToolOutputError
+from placet.facts.ids import call_key, split_call_id
 from placet.runtime.output import as_tool_output
 
 UNSETTLED = frozenset({"waiting", "held", "claimed", "in_doubt"})
@@ -37,7 +38,7 @@ def permit_of(shown: GateCall, token: str, until: float, *, is_again: bool = Fal
         token=token,
         arguments=shown.arguments,
         lease_until=until,
-        idempotency_key=shown.id,
+        idempotency_key=call_key(*split_call_id(shown.id)),
         is_again=is_again,
     )
 

@@ -10,18 +10,22 @@ from placet.declare.context import ToolContext
 from placet.declare.tool import FunctionTool
 from placet.facts.errors import PlacetError, UserError
 from placet.facts.events import GuestAdmitted, ProposedCall, Verdict
+from placet.facts.ids import split_request_id
 from placet.ports import DeskStore
 from placet.runtime.journal import load_recent
 
 
 async def tool_of_guest(store: DeskStore, request_id: str) -> FunctionTool | None:
     """The tool of the call that a question is about, as its guest declared it; None where the log does not say."""
-    run_id, _, rest = request_id.partition(":")
+    parts = split_request_id(request_id)
+    if parts is None:
+        return None
+    run_id, local, _ = parts
     try:
         found = await load_recent(store, run_id)
     except PlacetError:  # it was erased, or newer code wrote it
         return None
-    call = found[2].calls.get(rest.rpartition("#")[0]) if found is not None else None
+    call = found[2].calls.get(local) if found is not None else None
     return None if call is None or call.proposed is None else tool_as_declared(call.name, call.proposed)
 
 

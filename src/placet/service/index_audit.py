@@ -65,8 +65,9 @@ def _of_erased(run_id: str, indexed: IndexedRun, erasure: RunErased | None) -> I
 
 
 def _of_requests(indexed: Sequence[Mapping[str, object]], asked: Mapping[str, RequestRecord]) -> Iterator[str]:
+    by_key = {row.key: row for row in asked.values()}
     for columns in indexed:
-        truth = asked.get(str(columns["id"]))
+        truth = by_key.get(str(columns["id"]))
         if truth is None:
             yield f"its log asks no request {columns['id']}, which is listed"
         elif _row(columns) != truth:
@@ -74,9 +75,9 @@ def _of_requests(indexed: Sequence[Mapping[str, object]], asked: Mapping[str, Re
         elif any(not _is_same(columns[name], getattr(truth, name)) for name in ("call", "number", "agent", "tool")):
             yield f"request {truth.id} is listed under another call, agent or tool than its log says"
     listed = {columns["id"] for columns in indexed}
-    for request_id in asked:
-        if request_id not in listed:
-            yield f"its log asks request {request_id}, and no list shows it"
+    for key, row in by_key.items():
+        if key not in listed:
+            yield f"its log asks request {row.id}, and no list shows it"
 
 
 def _row(columns: Mapping[str, object]) -> RequestRecord | None:

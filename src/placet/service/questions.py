@@ -15,6 +15,8 @@ from placet.core.log import Log, read_lines
 from placet.core.snapshot import UnusableFold, restore
 from placet.core.state import RunFold
 from placet.facts.errors import IndexAltered, NotPending
+from placet.facts.ids import request_id as as_request_id
+from placet.facts.ids import split_request_id
 from placet.ports import DeskStore
 from placet.stores.sql.forgetting import is_blank
 
@@ -36,14 +38,16 @@ async def true_request(store: DeskStore, request_id: str) -> RequestRecord:
 
 async def find_request(store: DeskStore, request_id: str) -> FoundRequest:
     """The same, with the place in the log: who decides there decides about what was compared."""
+    parts = split_request_id(request_id)
     before: tuple[RequestRecord, bytes] | None = None
     while True:
-        row = await store.request(request_id)
-        if row is None:
-            raise NotPending(f"There is no request {request_id} in this store.")
-        log = await _recent(store, run_of(request_id))
+        row = None if parts is None else await store.request(request_id)
+        if row is None or parts is None:
+            raise NotPending(f"There is no request {request_id[:200]!r} in this store.")
+        request_id = as_request_id(*parts)
+        log = await _recent(store, parts[0])
         if log is None or log.is_erased:
-            return FoundRequest(_of_silent_log(row, log))
+            return FoundRequest(_of_silent_log(request_id, row, log))
         if not log.start and not log.verify():
             raise _altered(request_id, "the chain of its run's log is broken")
         found = await _asked(store, log, request_id)
@@ -52,11 +56,6 @@ async def find_request(store: DeskStore, request_id: str) -> FoundRequest:
         if before == (row, log.head):  # both were read twice, and nobody went on in between
             raise _altered(request_id, _difference(row, None if found is None else found.request))
         before = (row, log.head)
-
-
-def run_of(request_id: str) -> str:
-    """The run in which a question is asked: `run_x` of `run_x:2.0/1.3#1`."""
-    return request_id.partition(":")[0]
 
 
 def questions_of(log: Log) -> dict[str, RequestRecord]:
@@ -92,11 +91,11 @@ def _found_in(log: Log, request_id: str) -> FoundRequest | None:
     return None if found is None else FoundRequest(found, (log, run))
 
 
-def _of_silent_log(row: RequestRecord, log: Log | None) -> RequestRecord:
+def _of_silent_log(request_id: str, row: RequestRecord, log: Log | None) -> RequestRecord:
     """A question of a run whose log is gone, or was erased: nothing can be decided about it any more."""
     if log is None:
         raise _altered(row.id, "its run has no log")
-    if row.id.partition(":")[0] != row.run_id or not is_blank(row):
+    if row.id != request_id or not is_blank(row):
         raise _altered(row.id, "its run was erased, and it says something all the same")
     return row
 

@@ -13,7 +13,7 @@ from placet.core.story import CallStory, RequestStory, RunStory, Story
 from placet.facts import events as e
 from placet.facts.codec import canonical
 from placet.facts.errors import PlacetError
-from placet.facts.ids import call_id, request_id
+from placet.facts.ids import call_id, request_id, request_key
 from placet.facts.verdict_words import WORDS
 from placet.tracing.content import as_text
 
@@ -67,6 +67,10 @@ class RunAttributes:
 
     def request_id(self, call: CallStory, request: RequestStory) -> str:
         return request_id(request.asked_in or self._run_id, call.id, request.asked.number)
+
+    def request_key(self, call: CallStory, request: RequestStory) -> str:
+        """Ids of spans are made of this: the span that a link leads to may be one that older code made."""
+        return request_key(request.asked_in or self._run_id, call.id, request.asked.number)
 
     def of_agent(self, run: RunStory, operation: str) -> Attributes:
         found: Attributes = {"gen_ai.operation.name": operation}

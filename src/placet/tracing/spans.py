@@ -184,7 +184,7 @@ class DriveTrace:
         found = []
         for call, request in self._story.open_requests():
             request_id = self._attributes.request_id(call, request)
-            asked = context_of(request.asked_in or self.run_id, "ask", request_id)
+            asked = context_of(request.asked_in or self.run_id, "ask", self._attributes.request_key(call, request))
             found.append(Link(asked, {"placet.link": "paused_at", "placet.request.id": request_id}))
         root = self._story.root
         if not found and root.requests:
@@ -355,7 +355,7 @@ class DriveTrace:
             self._run(run.path).span,
             at,
             self._attributes.of_question(call, call.request),
-            place=("ask", self._attributes.request_id(call, call.request)),
+            place=("ask", self._attributes.request_key(call, call.request)),
         )
         self._end(span, at)
 
@@ -363,14 +363,14 @@ class DriveTrace:
         """The wait, whole: a drive ends with the question, so the one that acts on the answer tells of both."""
         decision = request.decision
         end = max(request.asked.at, at if decision is None else decision.at)
-        request_id = self._attributes.request_id(call, request)
-        asked = Link(context_of(request.asked_in or self.run_id, "ask", request_id), {"placet.link": "request"})
+        key = self._attributes.request_key(call, request)
+        asked = Link(context_of(request.asked_in or self.run_id, "ask", key), {"placet.link": "request"})
         span = self._start(
             f"input {call.name}" if request.asked.kind == "elicitation" else f"approval {call.name}",
             self._run(path_of(call.id)).span,
             request.asked.at,
             self._attributes.of_wait(call, request, end, ended_by),
-            place=("approval", request_id),
+            place=("approval", key),
             links=[asked] if self._links_can_be_made else (),
         )
         for event in request.moments:

@@ -26,7 +26,7 @@ CLOSED = [operation for operation in OPERATIONS if operation.role is not None]
 
 
 def address_of(path: str) -> str:
-    return path.replace("{request_id:path}", "run_x:1.1%231").replace("{run_id}", "run_x").replace("{name}", "ana")
+    return path.replace("{request_id:path}", "run_x_t1c1_q1").replace("{run_id}", "run_x").replace("{name}", "ana")
 
 
 # -- strangers --------------------------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from placet.desk.access.people import DecisionScope
 from tests.desk.api.scenes import at, decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk
@@ -79,14 +81,63 @@ async def test_something_else_than_what_was_shown_is_not_decided(server: Running
     assert (await server.desk.request(first.id)).status == "pending"
 
 
-async def test_an_id_that_is_not_there_is_404_also_without_its_number(server: RunningDesk) -> None:
+async def test_an_id_that_is_not_there_is_404(server: RunningDesk) -> None:
     ana = await server.person("ana")
     run_id, _ = await two_refunds(server)
 
+    problem(await decide(ana, f"{run_id}_t9c9_q1", "approve"), 404, "not_found")
     problem(await decide(ana, f"{run_id}:9.9#1", "approve"), 404, "not_found")
-    hint = problem(await ana.get(at(f"{run_id}:1.1")), 404, "not_found")
-    assert "%23" in hint["detail"]
     problem(await ana.get(at("nothing\x00#1")), 404, "not_found")
+    problem(await ana.get(at(f"{run_id}\x00_t1c0_q1")), 404, "not_found")
+    problem(await ana.get("/v1/runs/nothing%00"), 404, "not_found")
+
+
+@pytest.mark.promise("P14")
+async def test_a_request_is_found_by_its_id_of_the_first_form(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    run_id, (first, _) = await two_refunds(server)
+    old = f"{run_id}:1.1#1"
+
+    shown = await ana.get(at(old))
+    decided = await decide(ana, old, "approve")
+
+    assert (shown.json()["id"], decided.json()["id"]) == (first.id, first.id) == (f"{run_id}_t1c1_q1",) * 2
+    assert (await server.desk.request(old)).status == "approved"
+
+
+async def test_a_part_of_an_id_is_enough_to_look_and_what_several_have_is_listed(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    run_id, (first, second) = await two_refunds(server)
+
+    by_tail = await ana.get(at("t1c2_q1"))
+    cut_link = await ana.get(at(f"{run_id}:1.1"))
+    several = problem(await ana.get(at(run_id)), 404, "not_found")
+    run = await ana.get(f"/v1/runs/{run_id[-12:]}")
+
+    assert (by_tail.json()["id"], cut_link.json()["id"]) == (second.id, first.id)
+    assert first.id in several["detail"]
+    assert second.id in several["detail"]
+    assert run.json()["id"] == run_id
+
+
+@pytest.mark.promise("P22")
+async def test_a_part_of_an_id_decides_only_together_with_the_digest_that_was_shown(server: RunningDesk) -> None:
+    ana = await server.person("ana")
+    _, (first, second) = await two_refunds(server)
+
+    bare = await decide(ana, "t1c1_q1", "approve")
+    many = await ana.post("/v1/decisions", json={"decisions": [{"id": "t1c1_q1", "decision": "approve"}]})
+    revoked = await ana.post(f"{at('t1c1_q1')}/revocation", json={})
+    wrong = await decide(ana, "t1c1_q1", "approve", digest=second.digest)
+    statuses = [(await server.desk.request(each.id)).status for each in (first, second)]
+    right = await decide(ana, "t1c1_q1", "approve", digest=first.digest)
+
+    assert first.id in problem(bare, 422, "user_error")["detail"]
+    assert many.json()["data"][0]["status"] == 422
+    problem(revoked, 404, "not_found")
+    problem(wrong, 409, "stale_approval")
+    assert statuses == ["pending", "pending"]
+    assert (right.json()["id"], right.json()["status"]) == (first.id, "approved")
 
 
 async def test_a_late_decision_is_a_conflict(server: RunningDesk) -> None:

@@ -23,7 +23,7 @@ def label(words: list[str]) -> str:
 
 def card(arguments: dict[str, Any], tool: FunctionTool | None = label, **options: Any) -> RequestCard:
     request = DeskRequest(
-        id="run_x:2.0/1.3#2",
+        id="run_x_t2c0_t1c3_q2",
         run_id="run_x",
         agent="Office",
         tool="label",
@@ -131,4 +131,4 @@ def test_always_takes_its_bounds_from_the_form_and_its_values_from_what_was_show
 
 
 def test_a_request_names_its_call() -> None:
-    assert call_of("run_x:2.0/1.3#2") == ("2.0/1.3", 2)
+    assert call_of("run_x_t2c0_t1c3_q2") == call_of("run_x:2.0/1.3#2") == ("2.0/1.3", 2)

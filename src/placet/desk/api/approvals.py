@@ -27,12 +27,20 @@ from placet.desk.api.shapes import (
 )
 from placet.desk.desk import DeskRequest
 from placet.desk.web.context import Web
-from placet.desk.web.deciding import Decision, decide, decision_about, request_or_404, take_back, why_not_decide
+from placet.desk.web.deciding import (
+    Decision,
+    decide,
+    decision_about,
+    request_meant,
+    request_or_404,
+    request_to_decide,
+    take_back,
+    why_not_decide,
+)
 from placet.desk.web.grant_checks import warnings_on_always
 from placet.desk.web.problems import Problem, as_problem
 from placet.facts.errors import PlacetError
-
-HASH_HINT = " An id ends with «#» and a number: in an address, «#» is written %23."
+from placet.facts.ids import split_request_id
 
 
 async def list_approvals(ask: ApiRequest[ApprovalFilter, Nothing]) -> ApprovalPage:
@@ -49,7 +57,7 @@ async def list_approvals(ask: ApiRequest[ApprovalFilter, Nothing]) -> ApprovalPa
 
 
 async def show(ask: ApiRequest[Nothing, Nothing]) -> ApprovalDetail:
-    request = await request_or_404(ask.web, _id_in(ask.part("request_id")))
+    request = await request_meant(ask.web, ask.part("request_id"))
     tool = await ask.web.desk.shown_tool(request)
     return ApprovalDetail.of(
         request,
@@ -66,12 +74,18 @@ async def _decision(web: Web, request: DeskRequest) -> DecisionShape | None:
 
 
 async def decide_one(ask: ApiRequest[Nothing, Decision]) -> DecidedApproval:
-    request_id, warnings = _id_in(ask.part("request_id")), list[str]()
+    request_id, warnings = await _whole_id(ask.web, ask.part("request_id"), ask.body.digest), list[str]()
     if ask.body.always:
         warnings += await warnings_on_always(ask.web, await request_or_404(ask.web, request_id), ask.body)
     if ask.body.decision == "edit":
         warnings += await _warnings_on_edit(ask.web, await request_or_404(ask.web, request_id))
     return DecidedApproval.of(await decide(ask.web, ask.actor, request_id, ask.body), warnings=warnings)
+
+
+async def _whole_id(web: Web, given: str, digest: str | None) -> str:
+    if split_request_id(given) is not None:
+        return given  # looked up where it is decided
+    return (await request_to_decide(web, given, digest)).id
 
 
 async def _warnings_on_edit(web: Web, request: DeskRequest) -> list[str]:
@@ -83,7 +97,7 @@ async def _warnings_on_edit(web: Web, request: DeskRequest) -> list[str]:
 
 
 async def revoke(ask: ApiRequest[Nothing, Why]) -> ApprovalShape:
-    return ApprovalShape.of(await take_back(ask.web, ask.actor, _id_in(ask.part("request_id")), ask.body.reason))
+    return ApprovalShape.of(await take_back(ask.web, ask.actor, ask.part("request_id"), ask.body.reason))
 
 
 async def decide_many(ask: ApiRequest[Nothing, ManyDecisions]) -> ManyOutcomes:
@@ -102,13 +116,14 @@ async def decide_many(ask: ApiRequest[Nothing, ManyDecisions]) -> ManyOutcomes:
 
 
 def _run_of(decision: OneOfMany) -> str:
-    return decision.id.partition(":")[0]
+    parts = split_request_id(decision.id)
+    return decision.id if parts is None else parts[0]
 
 
 async def _outcome(web: Web, actor: Actor, given: OneOfMany) -> OneOutcome:
     decision = Decision(**{name: getattr(given, name) for name in Decision.__struct_fields__})
     try:
-        request = await decide(web, actor, _id_in(given.id), decision)
+        request = await decide(web, actor, await _whole_id(web, given.id, given.digest), decision)
     except (Problem, PlacetError) as error:
         problem = error if isinstance(error, Problem) else as_problem(error)
         return OneOutcome(id=given.id, status=problem.status, problem=_shape(problem))
@@ -117,14 +132,6 @@ async def _outcome(web: Web, actor: Actor, given: OneOfMany) -> OneOutcome:
 
 def _shape(problem: Problem) -> ProblemShape:
     return msgspec.convert(problem.body("/v1/decisions"), ProblemShape, from_attributes=True)
-
-
-def _id_in(text: str) -> str:
-    """A request's id; what cannot be one is not there."""
-    if "\x00" in text or "#" not in text:
-        hint = "" if "#" in text else HASH_HINT
-        raise Problem(404, "not_found", f"There is no request {text[:120]!r} in this store.{hint}")
-    return text
 
 
 OPERATIONS = (

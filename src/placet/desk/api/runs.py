@@ -27,6 +27,7 @@ from placet.desk.web.context import Web
 from placet.desk.web.deciding import as_datetime, refuse_to_end
 from placet.desk.web.feed import kind_of
 from placet.desk.web.problems import FieldProblem, Problem
+from placet.facts.errors import NotPending
 from placet.facts.events import AnyFact, CancelAsked, Fact, InChild
 from placet.ports import RunQuery
 
@@ -41,6 +42,14 @@ async def run_or_404(web: Web, run_id: str) -> DeskRun:
     if row is None:
         raise Problem(404, "not_found", f"There is no run {run_id[:80]!r} in this store.")
     return await web.desk.get(run_id)
+
+
+async def _run_meant(web: Web, typed: str) -> DeskRun:
+    """The same for who only looks: a part of an id will do, if no other run has it."""
+    try:
+        return await web.desk.find_run(typed)
+    except NotPending as error:
+        raise Problem(404, "not_found", error.message) from error
 
 
 async def start(ask: ApiRequest[Nothing, NewRun]) -> ApiAnswer:
@@ -70,7 +79,7 @@ async def list_runs(ask: ApiRequest[RunFilter, Nothing]) -> RunPage:
 
 
 async def show(ask: ApiRequest[Nothing, Nothing]) -> RunShape:
-    return await _shape(ask.web, await run_or_404(ask.web, ask.part("run_id")))
+    return await _shape(ask.web, await _run_meant(ask.web, ask.part("run_id")))
 
 
 async def _shape(web: Web, run: DeskRun) -> RunShape:
@@ -111,7 +120,7 @@ async def erase(ask: ApiRequest[Nothing, Why]) -> None:
 
 
 async def log(ask: ApiRequest[LogFilter, Nothing]) -> LogPage:
-    run = await run_or_404(ask.web, ask.part("run_id"))
+    run = await _run_meant(ask.web, ask.part("run_id"))
     stored = await ask.web.desk.store.load(run.id)
     lines = stored.log.lines if stored is not None and stored.log is not None else []
     first = ask.query.after + 1

@@ -23,6 +23,7 @@ from placet.desk.web.grant_checks import grants_about, would_decide
 from placet.facts.codec import JsonObject
 from placet.facts.errors import PlacetError
 from placet.facts.events import DecisionMade, GrantMade, GuestAdmitted
+from placet.facts.ids import request_id
 from placet.facts.preview import written_otherwise
 from placet.facts.verdict_words import WORDS
 from placet.service.guest_tools import lacks
@@ -82,8 +83,8 @@ class RequestCard:
         """The question that followed, where the approval was taken back: only then a question was closed by hand."""
         if self.request.status != "closed" or self.request.decided_by is None:
             return ""
-        before, _, number = self.request.id.rpartition("#")
-        return f"{before}#{int(number) + 1}"
+        call, number = call_of(self.request.id)
+        return request_id(self.request.run_id, call, number + 1)
 
     @property
     def labels(self) -> dict[str, str]:

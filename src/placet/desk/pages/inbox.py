@@ -18,7 +18,7 @@ from placet.desk.pages.form_data import STATUSES, Filters, filters_of
 from placet.desk.pages.panels import Panel, panel_of
 from placet.desk.pages.rendering import about, is_partial, link, show
 from placet.desk.web.context import Web, actor_of, web_of
-from placet.desk.web.deciding import request_or_404
+from placet.desk.web.deciding import request_meant, request_or_404
 from placet.facts.codec import JsonObject
 
 PAGE = 50
@@ -140,7 +140,7 @@ async def inbox(request: Request) -> Response:
 
 
 async def card_context(web: Web, actor: Actor, request_id: str, verb: str, as_json: bool) -> dict[str, Any]:
-    card = await card_of(web, actor, await request_or_404(web, request_id))
+    card = await card_of(web, actor, await request_meant(web, request_id))
     return {"card": card, "panel": _allowed_panel(card, verb, as_json)}
 
 

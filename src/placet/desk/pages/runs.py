@@ -99,6 +99,14 @@ async def run_or_404(web: Web, run_id: str) -> DeskRun:
         raise Problem(404, "not_found", error.message) from error
 
 
+async def _run_meant(web: Web, typed: str) -> DeskRun:
+    """The same for who only looks: a part of an id will do, if no other run has it."""
+    try:
+        return await web.desk.find_run(typed)
+    except UserError as error:
+        raise Problem(404, "not_found", error.message) from error
+
+
 async def run_page(request: Request) -> Response:
     return show(request, "run.html", await run_context(request))
 
@@ -111,7 +119,7 @@ async def run_live(request: Request) -> Response:
 async def run_context(request: Request) -> dict[str, Any]:
     web, actor = web_of(request), actor_of(request)
     sequence = await web.desk.store.latest_sequence()  # before anything is read: what happens from here on is heard
-    run = await run_or_404(web, request.path_params["run_id"])
+    run = await _run_meant(web, request.path_params["run_id"])
     log, records, trouble = await _log(web, run.id)
     story = story_of(records)
     now = web.clock.now()

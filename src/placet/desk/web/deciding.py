@@ -17,6 +17,7 @@ from placet.desk.web.problems import FieldProblem, Problem, Winner, as_problem
 from placet.facts.codec import Json, JsonObject
 from placet.facts.errors import NotPending, PlacetError, RunFinished, StaleApproval
 from placet.facts.events import DecisionMade, Verdict
+from placet.facts.ids import split_request_id
 from placet.facts.verdict_words import verdict_behind
 from placet.runtime.journal import load_recent
 from placet.service.questions import FoundRequest
@@ -53,6 +54,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 async def request_or_404(web: Web, request_id: str) -> DeskRequest:
+    """The request with this id. A short form of it finds nothing: what is decided is named in full."""
     return (await _found_or_404(web, request_id)).request
 
 
@@ -61,6 +63,24 @@ async def _found_or_404(web: Web, request_id: str) -> FoundRequest:
         return await web.desk.find(request_id)
     except NotPending as error:
         raise Problem(404, "not_found", error.message) from error
+
+
+async def request_meant(web: Web, typed: str) -> DeskRequest:
+    """The same for who only looks: a part of an id will do, if no other waiting request has it."""
+    try:
+        return await web.desk.find_request(typed)
+    except NotPending as error:
+        raise Problem(404, "not_found", error.message) from error
+
+
+async def request_to_decide(web: Web, typed: str, digest: str | None) -> DeskRequest:
+    """The request that a decision is about. A short form may have come to mean another call since somebody looked, so
+    it counts only together with the digest of what they saw."""
+    request = await request_meant(web, typed)
+    if digest is None and split_request_id(typed) is None:
+        message = f"{typed[:120]!r} is a part of an id: decide with the whole id, {request.id}, or give the digest of"
+        raise Problem(422, "user_error", f"{message} what you were shown. Nothing was decided.")
+    return request
 
 
 _BELONGS_TO: dict[str, Verdict] = {"message": "reject", "arguments": "edit", "output": "respond"}
@@ -204,9 +224,9 @@ def refuse_to_end(actor: Actor, run: DeskRun) -> None:
 
 
 def call_of(request_id: str) -> tuple[str, int]:
-    """The call that a request is about, within its run, and the number of the question: `run_x:2.0/1.3#1`."""
-    call, _, number = request_id.partition(":")[2].rpartition("#")
-    return call, int(number) if number.isdecimal() else 0
+    """The call that a request is about, within its run, and the number of the question."""
+    found = split_request_id(request_id)
+    return ("", 0) if found is None else found[1:]
 
 
 async def decision_about(web: Web, request: DeskRequest) -> DecisionMade | None:

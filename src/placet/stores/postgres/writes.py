@@ -60,7 +60,7 @@ def _change(change: RequestChange) -> dict[str, object]:
                 "call": row.call,
                 "status": "closed",
                 "closing": closing_text(Closed(row.call, "closed")),
-                "id": row.id,
+                "id": row.key,
                 "number": row.number,
                 "agent": searchable(row.agent),
                 "tool": searchable(row.tool),

@@ -22,7 +22,7 @@ from placet.core.state import RunFold
 from placet.facts.codec import encode
 from placet.facts.errors import StoreError, UserError
 from placet.facts.events import Fact, GrantMade
-from placet.facts.ids import session_of_key
+from placet.facts.ids import request_id, session_of_key
 from placet.ports import IndexedOperators, IndexedRun, OldestRequest, Page, StoreNumbers
 from placet.stores.sql.statements import Given, Row
 
@@ -46,7 +46,8 @@ _closing_decoder = msgspec.json.Decoder(Closing)
 
 
 def text_of(row: RequestRecord | Fact) -> str:
-    return encode(row).decode()
+    """With the key in the place of a request's id: so older code on the same store reads it."""
+    return encode(msgspec.structs.replace(row, id=row.key) if isinstance(row, RequestRecord) else row).decode()
 
 
 def closing_text(change: Closed) -> str:
@@ -69,6 +70,7 @@ def read_request(
         ) from error
     return msgspec.structs.replace(
         row,
+        id=request_id(row.run_id, row.call, row.number) if row.id == row.key else row.id,
         status=status,
         decided_by=end.by,
         decided_at=end.at,

@@ -31,6 +31,7 @@ from placet.facts.events import (
     RunsDeleted,
     StandingGrantMade,
 )
+from placet.facts.ids import key_of_request
 from placet.ports import (
     FeedEntry,
     Hold,
@@ -263,7 +264,7 @@ class SQLStore(ABC):
         return page_of(rows, limit, lambda row: int(row[0]), lambda row: read_request(*row[1:]))
 
     async def request(self, request_id: str) -> RequestRecord | None:
-        rows = await self._rows("request", {"id": request_id})
+        rows = await self._rows("request", {"id": key_of_request(request_id)})
         return read_request(*rows[0]) if rows else None
 
     async def runs(self, query: RunQuery) -> Page[RunRecord]:

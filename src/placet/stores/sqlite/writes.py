@@ -50,7 +50,7 @@ def _change_request(run: int, change: RequestChange) -> Steps[None]:
     match change:
         case Opened(row):
             yield from _change_request(run, Closed(row.call, "closed"))
-            given = {"id": row.id, "call": row.call, "number": row.number, "agent": row.agent, "tool": row.tool}
+            given = {"id": row.key, "call": row.call, "number": row.number, "agent": row.agent, "tool": row.tool}
             yield Statement("open_request", given | {"run": run, "data": text_of(row)})
         case Closed():
             given = {"status": change.status, "closing": closing_text(change)}
