@@ -537,7 +537,7 @@ def _check_outcome(run: RunFold, call: Call, outcome: e.Outcome) -> None:
         raise IllegalTransition(f"Call {call.id} is {call.status.value}: it cannot end as {outcome}.")
     is_doubtful = call.status in (Status.IN_DOUBT, Status.CLEARED)
     if is_doubtful and _ENDING[outcome] is Move.FINISH and call.proposed is None:
-        raise IllegalTransition(f"Call {call.id} is in doubt: only whoever executes it elsewhere can report late.")
+        raise IllegalTransition(f"Call {call.id} is in doubt: only the program that executes it can report late.")
     if call.status is Status.STARTED and _ENDING[outcome] is Move.CLOSE and call.id not in run.children:
         raise IllegalTransition(f"Call {call.id} is running: only its own end, or doubt, can follow.")
 

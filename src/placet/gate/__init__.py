@@ -1,8 +1,8 @@
 """The gate: Placet's yes for calls that another program executes.
 
-A call is proposed by whoever will execute it, decided where all calls are decided, claimed before the effect, and its
-outcome is reported after it. `Gate` is asynchronous, `SyncGate` is for programs that are not; both stand over a desk
-(`https://…` and a token) or over a store (`sqlite:///…`, `postgresql://…`).
+A call is proposed by the program that will execute it, decided where all calls are decided, claimed before the effect,
+and its outcome is reported after it. `Gate` is asynchronous, `SyncGate` is for programs that are not; both stand over a
+desk (`https://…` and a token) or over a store (`sqlite:///…`, `postgresql://…`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`@gated`: any function, in any program, that runs only when somebody has said yes.
+"""`@gated`: any function, in any program, that runs only when it was approved.
 
 Its parameters become a schema and a card, as a tool's do. The function gets the arguments that were decided about, made
 again from what people saw: what changes in the caller's objects meanwhile does not reach it.
@@ -113,8 +113,8 @@ class Gated(Generic[P, R]):
             raise InvalidProposal(f"'{self._schema.name}' was not called: {error}") from error
         if found.opaque:
             raise InvalidProposal(
-                f"'{self._schema.name}' was not called: JSON cannot show {', '.join(found.opaque)}, so nobody could "
-                "know what they approve."
+                f"'{self._schema.name}' was not called: JSON cannot show {', '.join(found.opaque)}, so a person "
+                "could not know what they approve."
             )
         return found.values
 
@@ -259,7 +259,7 @@ async def _found(recovery: Recovery, arguments: JsonObject) -> object:
     try:
         found = recovery(fresh(arguments))
         return await found if inspect.isawaitable(found) else found
-    except Exception:  # noqa: BLE001  # whoever cannot find out leaves it to a person
+    except Exception:  # noqa: BLE001  # a function that cannot find out leaves it to a person
         return None
 
 
@@ -268,7 +268,7 @@ def _found_plainly(recovery: Recovery, arguments: JsonObject) -> object:
         return None
     try:
         return recovery(fresh(arguments))
-    except Exception:  # noqa: BLE001  # whoever cannot find out leaves it to a person
+    except Exception:  # noqa: BLE001  # a function that cannot find out leaves it to a person
         return None
 
 

@@ -173,7 +173,7 @@ class Gate:
         lease: float | None = None,
         **more: object,
     ) -> AbstractAsyncContextManager[Permit]:
-        """`async with gate.call("refund", {…}) as permit:` the block runs when somebody has said yes, with
+        """`async with gate.call("refund", {…}) as permit:` the block runs when the call was approved, with
         `permit.arguments`; what it leaves in `permit.output` is reported, and so is an exception. Without a `call_id`
         it is a call of its own each time."""
         given: JsonObject = {"session": session or "calls", "call_id": call_id or mint("call"), **more}
@@ -320,7 +320,7 @@ def _door(
     if named is None:
         raise UserError('On a store a gate says who executes its calls: Gate(…, guest="nightly-jobs").')
     if token is not None:
-        raise UserError("A token is for a desk (https://…). A store asks nobody for one.")
+        raise UserError("A token is for a desk (https://…). A store needs none.")
     if not isinstance(at, str) and not hasattr(at, "wait_for_news"):
         raise UserError(f"A gate is over a desk, a store that is shared, or its URL, not over a {type(at).__name__}.")
     from placet.gate.embedded import StoreDoor

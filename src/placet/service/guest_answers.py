@@ -19,7 +19,7 @@ def why_not_run(call: GateCall) -> GateError:
             return CallNotClaimable(f"Call {call.id} waits for a decision.", call)
         case "in_doubt":
             return CallNotClaimable(
-                f"Nobody knows whether call {call.id} happened: it waits until a person has said what is to be done.",
+                f"It is unknown whether call {call.id} happened: it waits until a person decides what to do.",
                 call,
             )
         case "claimed" | "left":
@@ -27,7 +27,7 @@ def why_not_run(call: GateCall) -> GateError:
         case "finished" | "failed" | "released":
             return CallClaimed(f"Call {call.id} has ended ({call.status}): it can be looked at, not begun again.", call)
         case "answered":
-            return CallAnswered(f"Somebody answered in the place of call {call.id}.", call, call.output)
+            return CallAnswered(f"A person answered in the place of call {call.id}.", call, call.output)
         case _:
             return CallRejected(call.message or f"Call {call.id} was {call.status}.", call)
 

@@ -137,8 +137,8 @@ class GuestCalls:
             before = await self._place_or_none(run_id)
             if before is None:
                 raise CallClaimed(
-                    f"A call '{proposal.call_id}' was made in this session before, and its record was erased: nobody "
-                    "can tell whether it is this one. Propose it under another call_id, or as another occurrence."
+                    f"A call '{proposal.call_id}' was made in this session before, and its record was erased: it is "
+                    "unknown whether it is this one. Propose it under another call_id, or as another occurrence."
                 )
             call = find_call(before.run, proposal.call_id, proposal.occurrence, digest)
             if call is not None:
@@ -368,7 +368,7 @@ class GuestCalls:
         is_at_work = found.status is Status.STARTED and found.permit == permit
         if not is_at_work or not await self._permits.renew(permit, until, asks_at):
             raise PermitRefused(
-                f"The lease of call {call} has ended, or somebody else holds it: whatever you did is asked about. "
+                f"The lease of call {call} has ended, or another process has it: a person is asked about what you did. "
                 "Report it with this token all the same."
             )
         return until

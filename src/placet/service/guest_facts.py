@@ -40,8 +40,8 @@ from placet.runtime.output import as_answer
 
 MAX_ATTEMPTS = 3
 """So often a guest may begin a call again by itself, if each time nobody learned what happened to it."""
-GONE = "its guest claimed it and did not report in time, so nobody knows whether it happened"
-UNKNOWN = "its guest says that it was broken off, and that nobody knows whether it happened"
+GONE = "its guest claimed it and did not report in time, so it is unknown whether it happened"
+UNKNOWN = "its guest says that it was broken off, and that it is unknown whether it happened"
 WITHDRAWN = "This call was not carried out: its guest withdrew it."
 SESSION_OVER = "This call was not carried out: its session was closed."
 RELEASED = "The guest was let go ahead. It cannot report, so what became of the call is unknown here."

@@ -113,7 +113,7 @@ OPERATIONS = (
         answer=GateCallShape,
         problems=(413, 429),
         details="The same session, call_id, occurrence, tool and arguments are the same call: it is given back as it "
-        "stands, and nobody is asked twice. Nothing is stored of a proposal that is refused.",
+        "stands, and no person is asked twice. Nothing is stored of a proposal that is refused.",
     ),
     Operation(
         "GET",
