@@ -283,8 +283,9 @@ ROWS = [["run_1:1.0#1", styled("refund", "bold"), "x" * 50], ["run_2:1.0#1", "",
 
 
 def table_of(width: int, rows: list[list[object]], *, is_terminal: bool = True) -> list[str]:
-    screen, out = screen_of(width, "utf-8", is_terminal=is_terminal)
-    screen._color_system = None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_COLOR", "1")
+        screen, out = screen_of(width, "utf-8", is_terminal=is_terminal)
     print_table(screen, HEAD, rows)
     return [line.rstrip() for line in out.lines]
 
