@@ -239,8 +239,7 @@ def test_an_edit_may_be_abandoned_or_change_nothing(tmp_path: Path) -> None:
         demo.expect(MENU)
         demo.type("e")
         demo.expect("order_id [")
-        demo.press(b"\x04")
-        demo.expect(MENU)
+        demo.press_until(b"\x04", MENU)
         demo.type("e")
         for name in ("order_id", "cents", "reason", "method"):
             demo.expect(f"  {name} [")

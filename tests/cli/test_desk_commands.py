@@ -266,7 +266,7 @@ def test_a_run_is_started_and_driven_here_until_it_waits(
 
     assert (unclear, code) == (2, 0)
     assert found["run"]["status"] == "waiting"
-    assert len(found["pending"]) == 2
+    assert [each["arguments"]["cents"] for each in found["pending"]] == [4900, 24800]
     assert support_agents()
 
 

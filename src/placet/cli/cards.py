@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
 from placet.cli.output import Screen, Whole, shown, two_columns, value_text
 from placet.cli.tables import ago
+from placet.core.index import RequestRecord
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.preview import LineKind, preview, written_otherwise
 from placet.facts.verdict_words import verdict_label
@@ -29,6 +31,13 @@ _STYLES: dict[LineKind, str] = {
     "same": "dim",
 }
 _SIGNS: dict[LineKind, str] = {"command": "$ ", "more": "  "}
+
+
+def as_object(request: RequestRecord) -> JsonObject:
+    """A request of a desk in this process, in the shape of the API: arguments are an object where they are one."""
+    found: JsonObject = msgspec.to_builtins(request)
+    del found["proposed"]
+    return {**found, "arguments": request.arguments, "proposed_arguments": request.proposed_arguments}
 
 
 def request_card(found: JsonObject, screen: Screen) -> Group:

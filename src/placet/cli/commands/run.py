@@ -10,6 +10,7 @@ import msgspec
 from click import UsageError
 from rich.text import Text
 
+from placet.cli.cards import as_object
 from placet.cli.exit_codes import FAILED, OK
 from placet.cli.loading import agents_of, refuse_if_missing
 from placet.cli.naming import run_in_store
@@ -47,7 +48,8 @@ def run(agents: str, text: str | None, agent: str | None, go_on: str | None, sto
     asked = read_all("the input") if text == "-" else text
     rested, waiting, cancel = asyncio.run(_drive(store, found, agent or names[0], asked, go_on, agents))
     if as_json:
-        echo_json(msgspec.to_builtins({"run": rested, "pending": waiting, "cancelled": cancel}))
+        pending = [as_object(request) for request in waiting]
+        echo_json(msgspec.to_builtins({"run": rested, "pending": pending, "cancelled": cancel}))
     else:
         _print_result(rested, waiting, cancel)
     if rested.status != "stopped":

@@ -14,7 +14,7 @@ from rich.console import Group
 from rich.prompt import Prompt
 from rich.text import Text
 
-from placet.cli.cards import card
+from placet.cli.cards import as_object, card
 from placet.cli.commands.decide import typed_value
 from placet.cli.demo.agents import TERMINAL_RUN, demo_agents, effects_of
 from placet.cli.exit_codes import INTERRUPTED, OK
@@ -107,7 +107,8 @@ class _Demo:
     def finish(self, folder: Path, store: str, *, as_json: bool) -> None:
         waiting = self._waiting()
         if as_json:
-            echo_json(msgspec.to_builtins({"run": self.run, "pending": waiting, "effects": effects_of(folder)}))
+            pending = [as_object(request) for request in waiting]
+            echo_json({"run": msgspec.to_builtins(self.run), "pending": pending, "effects": effects_of(folder)})
         elif self.run.status == "ended":
             self._show_end(folder)
         elif is_interactive():
@@ -174,7 +175,7 @@ class _Demo:
 
     def _show_waiting(self, waiting: list[DeskRequest], total: int) -> None:
         what = "1 call waits" if total == 1 else f"{total} calls wait"
-        cards = [card(msgspec.to_builtins(request), self._screen) for request in waiting]
+        cards = [card(as_object(request), self._screen) for request in waiting]
         self._screen.show(Text(f"{what} for a decision.", "bold"), *cards)
 
     def _show_end(self, folder: Path) -> None:
