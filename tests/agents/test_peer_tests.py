@@ -10,7 +10,7 @@ import asyncio
 import pytest
 
 import dev
-from tests.peer_tests.judged import KINDS, PAGE, differences, judged, page, surprises
+from tests.peer_tests.judged import GUIDE, KINDS, PAGE, differences, guide, judged, page, surprises
 from tests.peer_tests.workplace import Options, listed, run
 
 SLICE = ("test_run_context_wrapper.py", "test_run_context_approvals.py", "test_tool_origin.py")
@@ -27,6 +27,7 @@ def test_every_test_is_judged_once_and_is_one_of_the_list():
 
 def test_the_page_is_what_the_judgements_say():
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python3 dev.py peer-tests"
+    assert GUIDE.read_text(encoding="utf-8") == guide(), "run: python3 dev.py peer-tests"
 
 
 @pytest.mark.timeout(600)  # a busy machine starts three processes slowly

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.peer_tests.judged import PAGE, page, surprises
+from tests.peer_tests.judged import GUIDE, PAGE, guide, page, surprises
 from tests.peer_tests.sources import PeerError
 from tests.peer_tests.workplace import Found, Options, run
 
@@ -27,6 +27,7 @@ def main() -> int:
         told = {test: [each.outcome, each.cases, each.passed, each.cause] for test, each in found.items()}
         given.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
+    GUIDE.write_text(guide(), encoding="utf-8")
     said = surprises(found)
     for line in said:
         print(line)

@@ -11,6 +11,7 @@ from tests.peer_tests.workplace import Found, listed
 
 JUDGED = Path(__file__).with_name("judged.toml")
 PAGE = Path(__file__).parents[2] / "docs" / "porting-tests.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "porting.md"
 KINDS = ("on purpose", "not yet")
 INTRO = (
     "The suite of the Agents SDK has {} tests about runs that wait which use public names only. `python3 dev.py "
@@ -64,6 +65,19 @@ def surprises(found: Mapping[str, Found]) -> list[str]:
         elif result.outcome != "passed" and test not in known:
             said.append(f"{short(test)} does not pass: {result.cause}")
     return said
+
+
+BEGIN, END = "<!-- written by dev.py peer-tests: begin -->", "<!-- end -->"
+
+
+def guide() -> str:
+    """The porting guide with its table of differences written anew: one line for each reason."""
+    lines = ["| what differs | | tests |", "|---|---|---|"]
+    ordered = sorted(differences(), key=lambda each: (KINDS.index(each.kind), -len(each.tests)))
+    lines += [f"| {each.why} | {each.kind} | {len(each.tests)} |" for each in ordered]
+    text = GUIDE.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    return "\n".join([before + BEGIN, "", *lines, "", END + rest.split(END, 1)[1]])
 
 
 def page() -> str:

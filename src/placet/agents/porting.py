@@ -39,6 +39,8 @@ class Ported:
 DIFFERS: dict[str, str] = {
     "ShellTool": "asks a person unless needs_approval=False says otherwise",
     "ApplyPatchTool": "asks a person unless needs_approval=False says otherwise",
+    "LocalShellTool": "asks a person unless needs_approval=False says otherwise",
+    "ComputerTool": "asks a person before it acts",
     "MCPServerStdio": "a tool that require_approval does not name waits, and so does a destructive one",
     "MCPServerStreamableHttp": "a tool that require_approval does not name waits, and so does a destructive one",
     "MCPServerSse": "a tool that require_approval does not name waits, and so does a destructive one",
