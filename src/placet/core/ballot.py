@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from placet.facts.codec import JsonObject
@@ -31,6 +33,15 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def without(self, taken: VoteTakenBack) -> Ballot:
         left = tuple(each for each in self.votes if each.by != taken.by)
         return msgspec.structs.replace(self, votes=left, taken=(*self.taken, taken))
+
+    def newest(self, more: Sequence[VoteCast] = ()) -> tuple[VoteCast, ...]:
+        """The newest vote of each person, as far as names tell, with some more."""
+        last: dict[str | None, VoteCast] = {}
+        for vote in (*self.votes, *more):
+            before = last.get(voter_of(vote))
+            if before is None or vote.at >= before.at:
+                last[voter_of(vote)] = vote
+        return tuple(last.values())
 
     def time_after(self, voter: str | None, now: float) -> float:
         """The time of what a person decides now: later than what they said before, whatever the clocks say, since they

@@ -149,16 +149,6 @@ def count(root: RunFold, entry: Entry, ballot: Ballot, known: Known, more: Seque
     return tally(requirement_of(entry, ballot, known.four_eyes), map(as_counted, cast), electorate)
 
 
-def standing_votes(ballot: Ballot, more: Sequence[VoteCast] = ()) -> tuple[VoteCast, ...]:
-    """The newest vote of each person, as far as names tell."""
-    last: dict[str | None, VoteCast] = {}
-    for vote in (*ballot.votes, *more):
-        before = last.get(voter_of(vote))
-        if before is None or vote.at >= before.at:
-            last[voter_of(vote)] = vote
-    return tuple(last.values())
-
-
 def missing_here(root: RunFold, entry: Entry, ballot: Ballot, votes: Sequence[VoteCast]) -> int | None:
     """How many approvals are missing, where names are enough to tell; None where they are not."""
     if any(step.groups or step.assurance != "none" or step.predicate for step in ballot.requirement.steps()):

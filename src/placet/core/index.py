@@ -8,12 +8,14 @@ from typing import Literal, TypeAlias, assert_never
 import msgspec
 
 from placet.core.approvals import Entry
+from placet.core.ballot import Ballot
 from placet.core.fold import fold
 from placet.core.log import Line
 from placet.core.state import RunFold
-from placet.facts.codec import Json, JsonObject, parse_arguments
+from placet.facts.codec import Json, JsonObject, canonical, parse_arguments
 from placet.facts.errors import ServerHistoryNotFound
 from placet.facts.events import (
+    ApproversRequired,
     CallEnded,
     CallHeld,
     CallInDoubt,
@@ -24,8 +26,11 @@ from placet.facts.events import (
     PlainFact,
     QuestionEscalated,
     Record,
+    VoteCast,
+    VoteTakenBack,
 )
 from placet.facts.ids import request_id, request_key
+from placet.facts.requirements import needs_text
 from placet.facts.verdict_words import WORDS, DecidedStatus
 
 RequestStatus: TypeAlias = Literal["pending", DecidedStatus, "closed"]
@@ -36,6 +41,8 @@ RequestKind: TypeAlias = Literal["approval", "in_doubt", "elicitation"]
 
 Asked: TypeAlias = CallHeld | CallInDoubt | InputAsked
 """The facts that put a question to a person."""
+
+VOTING: TypeAlias = ApproversRequired | VoteCast | VoteTakenBack
 
 RunStatus: TypeAlias = Literal["running", "waiting", "stopped", "ended"]
 """`waiting`: for people. `stopped`: an error did, and it goes on when a person resumes it (or decides in it)."""
@@ -71,6 +78,19 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The standing decision that decided, where no person looked at this call: `decided_by` made that one."""
     proposed: str | None = None
     """What the model wrote, where validation filled in or changed something: `arguments` are what would run."""
+    ballot: Ballot | None = None
+    """What it needs before it is decided, and the votes; None: one word of anybody who may decide it, or the call was
+    asked about again since."""
+
+    @property
+    def votes(self) -> tuple[VoteCast, ...]:
+        """What people want so far, the newest of each, as far as names tell."""
+        return () if self.ballot is None else self.ballot.newest()
+
+    @property
+    def needs(self) -> str | None:
+        """Who has to approve, in one line; None: one word of anybody who may decide."""
+        return None if self.ballot is None else needs_text(self.ballot.requirement)
 
     @property
     def key(self) -> str:
@@ -161,7 +181,14 @@ class EscalatedRequest(msgspec.Struct, frozen=True):
     at: float
 
 
-RequestChange: TypeAlias = Opened | Closed | Reopened | EscalatedRequest
+class Counted(msgspec.Struct, frozen=True):
+    """What the newest question about a call needs, and the votes, are these now. Earlier ones show none any more."""
+
+    call: str
+    ballot: Ballot
+
+
+RequestChange: TypeAlias = Opened | Closed | Reopened | EscalatedRequest | Counted
 
 
 def request_changes(run_id: str, lines: Sequence[Line | Record], run: RunFold) -> list[RequestChange]:
@@ -170,13 +197,33 @@ def request_changes(run_id: str, lines: Sequence[Line | Record], run: RunFold) -
     numbers = _numbers([fact for _, fact in facts], run)
     found: list[RequestChange] = []
     revoked: dict[str, DecisionRevoked] = {}
-    for at, fact in facts:
+    for place, (at, fact) in enumerate(facts):
         if isinstance(fact, DecisionRevoked):
             revoked[fact.call] = fact
         elif isinstance(fact, Asked) and (revocation := revoked.pop(fact.call, None)) is not None:
             found.append(Closed(fact.call, "closed", revocation.by, revocation.at, revocation.reason))
         found += _changes(run_id, at, fact, numbers, run)
-    return found
+        following = facts[place + 1][1] if place + 1 < len(facts) else None
+        if isinstance(fact, CallHeld) and isinstance(following, ApproversRequired):
+            found[-1] = _as_edited(found[-1], following)
+    return [*found, *_counted([fact for _, fact in facts], run)]
+
+
+def _as_edited(opened: RequestChange, needed: ApproversRequired) -> RequestChange:
+    """A question about what a reviewer made of the arguments shows that."""
+    if not isinstance(opened, Opened) or needed.arguments is None:
+        return opened
+    proposed = opened.row.proposed or opened.row.arguments_text
+    shown = canonical(needed.arguments).decode()
+    return Opened(msgspec.structs.replace(opened.row, arguments_text=shown, proposed=proposed))
+
+
+def _counted(facts: Iterable[PlainFact], run: RunFold) -> Iterator[Counted]:
+    """The ballots that these facts are about, as they stand at their end."""
+    for call in dict.fromkeys(fact.call for fact in facts if isinstance(fact, Asked | VOTING)):
+        entry = run.ledger.entry(call)
+        if entry is not None and entry.ballot is not None:
+            yield Counted(call, entry.ballot)
 
 
 def rebuilt(run_id: str, records: Iterable[Record], run: RunFold) -> dict[str, RequestRecord]:
@@ -212,6 +259,10 @@ def _note(rows: dict[str, RequestRecord], change: RequestChange) -> None:
         case EscalatedRequest():
             for row in _pending(rows, change.call):
                 rows[row.id] = msgspec.structs.replace(row, escalated_at=change.at, expires_at=None)
+        case Counted():
+            for row in [each for each in rows.values() if each.call == change.call]:
+                ballot = change.ballot if row.number == change.ballot.request else None
+                rows[row.id] = msgspec.structs.replace(row, ballot=ballot)
         case never:
             assert_never(never)
 

@@ -161,7 +161,8 @@ def _act_about_people(fact: e.UserChanged | e.PasswordChanged | e.InvitationChan
     match fact:
         case e.UserChanged():
             switched = "" if fact.is_active else ", switched off"
-            rights = f"{fact.role}, decides {_patterns_text(fact.decides)}{switched}"
+            member = f", in {', '.join(fact.groups)}" if fact.groups else ""
+            rights = f"{fact.role}, decides {_patterns_text(fact.decides)}{member}{switched}"
             what = _USER[fact.change]
             return Act(fact.at, what, fact.name, fact.by, detail=None if fact.change == "removed" else rights)
         case e.PasswordChanged():

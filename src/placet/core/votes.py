@@ -64,7 +64,7 @@ class Electorate(msgspec.Struct, frozen=True, gc=False):
 
     def identity(self, name: str) -> str:
         person = self.people.get(name)
-        return person.identity if person is not None else f"name:{name.strip().casefold()}"
+        return person.identity if person is not None else name.strip().casefold()
 
 
 class Tally(msgspec.Struct, frozen=True, gc=False):
@@ -81,6 +81,8 @@ class Tally(msgspec.Struct, frozen=True, gc=False):
 
 class StepMissing(msgspec.Struct, frozen=True, gc=False):
     step: Step
+    place: int
+    """Which step of its alternative it is."""
     have: int
     is_open: bool
     """The steps before it have their approvals."""
@@ -223,9 +225,9 @@ def _missing(
 ) -> tuple[StepMissing, ...]:
     found = []
     is_open = True
-    for step, of_step in zip(steps, _nearest(steps, approvals, electorate), strict=True):
-        if len(of_step) < step.approve:
-            found.append(StepMissing(step, len(of_step), is_open))
+    for place, of_step in enumerate(_nearest(steps, approvals, electorate)):
+        if len(of_step) < steps[place].approve:
+            found.append(StepMissing(steps[place], place, len(of_step), is_open))
             is_open = False
     return tuple(found)
 

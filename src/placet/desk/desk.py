@@ -11,12 +11,13 @@ import asyncio
 import contextlib
 import dataclasses
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import msgspec
 
 from placet.clock import SYSTEM_CLOCK, Clock
+from placet.core.casting import as_vote
 from placet.core.deciding import facts_to_append, facts_to_revoke, not_pending
 from placet.core.delivery import choose_own_history
 from placet.core.fold import fold
@@ -29,7 +30,6 @@ from placet.core.index import (
     RunRecord,
     RunStatus,
     request_changes,
-    with_changes,
 )
 from placet.core.log import Log, read_line
 from placet.core.short_ids import find_id
@@ -42,6 +42,7 @@ from placet.declare.tool_values import InvalidArguments
 from placet.desk.listing import listed
 from placet.desk.operating import OperatorsDesk, refuse_if_over
 from placet.desk.views import DeskRequest, DeskRun, RunEvent
+from placet.desk.voting import ballot_on, facts_of_vote, newest_of
 from placet.facts.checks import (
     COUNT,
     FLAG,
@@ -76,8 +77,10 @@ from placet.facts.events import (
 )
 from placet.facts.ids import can_be_run_id, path_of, split_request_id
 from placet.facts.ids import request_id as next_request_id
+from placet.facts.requirements import Assurance
 from placet.fleet.priority import prioritise
 from placet.ports import DeskStore, Engine, EngineHealth, Page, RequestQuery, RunQuery
+from placet.runtime.frame import awaited
 from placet.runtime.journal import load_recent
 from placet.runtime.toolsets import servers_in_use
 from placet.service.driving import ContextFactory, Contexts, RunDriver, SessionFactory
@@ -383,8 +386,14 @@ class Desk(OperatorsDesk):
         output: object = msgspec.UNSET,
         always: bool | Grant = False,
         digest: str | None = None,
+        via: str | None = None,
+        assurance: Assurance = "none",
     ) -> DeskRequest:
         """Approve, reject, edit or respond. An equal repeated decision is fine; a contradicting one is StaleApproval.
+
+        Where several people have to approve, it is a vote: the request waits on until the votes decide. An edit that
+        does not decide gives the new request in the place of this one. `assurance` says how sure it is that it was this
+        person: a name alone is no member of a group.
 
         With `digest`, only what had that digest when it was shown is decided about. With what `find` gave in place of
         an id, the decision is made where the request was looked at, and nothing is read a second time.
@@ -394,19 +403,20 @@ class Desk(OperatorsDesk):
         if digest is not None and digest != row.digest:
             raise StaleApproval(f"Request {row.id} is about something else than what was shown: look again.")
         given = await self._decision_input(row, verdict, by, reason, message, arguments, output, always)
+        given = msgspec.structs.replace(given, via=via, assurance=assurance)
         grants_before = await self.store.standing_grants(row.agent) if always else ()
         patterns = await self.store.four_eyes() if verdict != "reject" else ()
 
-        def facts_at(_log: Log, run: RunFold) -> list[AnyFact]:
+        async def facts_at(_log: Log, run: RunFold) -> list[AnyFact]:
             refuse_what_no_host_carries(run, row.id, row.kind, verdict)
-            facts = self._facts(row, run, given, grants_before)
+            facts = await self._facts(row, run, given, grants_before)
             if (why := why_decisions_do_not_count(patterns, run, facts)) is not None:
                 raise AccessDenied(f"Nothing was decided: {why}")
             return facts
 
         changes = await self._append(row.run_id, facts_at, found.place)
         if changes is not None:
-            return with_changes(row, changes)
+            return newest_of(row, changes)
         return await self.store.request(row.id) or row
 
     async def _decision_input(
@@ -454,7 +464,7 @@ class Desk(OperatorsDesk):
         except InvalidArguments as error:
             raise UserError(f"The edited arguments do not fit tool '{row.tool}':\n{error}") from error
 
-    def _facts(
+    async def _facts(
         self, row: RequestRecord, run: RunFold, given: DecisionInput, grants_before: Sequence[GrantMade]
     ) -> list[AnyFact]:
         """The facts of the decision at this place of the log."""
@@ -463,6 +473,11 @@ class Desk(OperatorsDesk):
             raise not_pending(f"Request {row.id}", run.ledger.open_entries())
         seen = msgspec.structs.replace(entry, request=row.number, digest=row.digest)
         decision, grants = facts_of_decision(seen, given, self._now(), [*grants_before, *run.ledger.grants()])
+        ballot = ballot_on(entry, row.number)
+        if ballot is not None:
+            refuse_if_over(grants, self._now())
+            vote = as_vote(decision, ballot, grants, via=given.via, assurance=given.assurance)
+            return await facts_of_vote(self.store, run, vote, self.tool_at(entry.agent, entry.name))
         new = facts_to_append(run, [decision])
         path = path_of(row.call)
         wrapped: list[AnyFact] = [InChild(path, grant) if path else grant for grant in grants]
@@ -471,9 +486,11 @@ class Desk(OperatorsDesk):
         return [*wrapped, *new] if new else []
 
     async def revoke(self, request_id: str, *, by: str | None = None, reason: str | None = None) -> DeskRequest:
-        """Take an approval back, until its call begins: the call is asked about again, and no grant decides it.
+        """Take an approval back, until its call begins: the call is asked about again, and no grant decides it. Where
+        votes decide, those who voted take their own vote back; those of others stand.
 
-        Returns the new question. Once the call has begun it is StaleApproval: what has happened has happened.
+        Returns the new question, or the same one where it was not decided yet. Once the call has begun it is
+        StaleApproval: what has happened has happened.
         """
         row = await true_request(self.store, request_id)
         asked = next_request_id(row.run_id, row.call, row.number + 1)
@@ -482,7 +499,7 @@ class Desk(OperatorsDesk):
             return facts_to_revoke(run, row.call, row.number, by, self._now(), reason)
 
         await self._append(row.run_id, take_back)
-        return await self.request(asked)
+        return await self.request(asked if row.status != "pending" else row.id)
 
     async def decide_many(self, decisions: Sequence[Mapping[str, Any]]) -> list[DeskRequest | Exception]:
         """Several decisions, each with its own outcome: the request as it stands then, or the error."""
@@ -542,7 +559,7 @@ class Desk(OperatorsDesk):
     async def _append(
         self,
         run_id: str,
-        facts_at: Callable[[Log, RunFold], list[AnyFact]],
+        facts_at: Callable[[Log, RunFold], list[AnyFact] | Awaitable[list[AnyFact]]],
         place: tuple[Log, RunFold] | None = None,
     ) -> list[RequestChange] | None:
         """Append from outside: look, decide what to say there, and say it only if nobody else spoke in between.
@@ -553,7 +570,7 @@ class Desk(OperatorsDesk):
         is_first = place is not None
         for _ in range(MAX_TRIES):
             log, run = place or await self._place(run_id)
-            facts = facts_at(log, run)
+            facts = await awaited(facts_at(log, run))
             if not facts:
                 return [] if is_first else None
             fold(facts, into=run)

@@ -646,6 +646,7 @@ class UserChanged(Fact, frozen=True, tag="user"):
     role: str
     decides: list[Pattern]
     is_active: bool = True
+    groups: list[str] = []
 
 
 class PasswordChanged(Fact, frozen=True, tag="password"):

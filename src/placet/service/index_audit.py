@@ -81,9 +81,11 @@ def _of_requests(indexed: Sequence[Mapping[str, object]], asked: Mapping[str, Re
 
 
 def _row(columns: Mapping[str, object]) -> RequestRecord | None:
-    data, status, closing, escalated_at = (columns[name] for name in ("data", "status", "closing", "escalated_at"))
+    data, status, closing, escalated_at, ballot = (
+        columns[name] for name in ("data", "status", "closing", "escalated_at", "ballot")
+    )
     try:
-        return read_request(data, status, closing, escalated_at)  # type: ignore[arg-type]  # whatever stands there
+        return read_request(data, status, closing, escalated_at, ballot)  # type: ignore[arg-type]  # whatever stands there
     except (PlacetError, TypeError):
         return None
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
 
 from placet.clock import SYSTEM_CLOCK, Clock
-from placet.core.casting import missing_here, standing_votes, votes_to_take
+from placet.core.casting import missing_here, votes_to_take
 from placet.core.deciding import decisions_to_take, facts_to_fork
 from placet.core.fold import as_items, fold
 from placet.core.index import RequestKind
@@ -526,7 +526,7 @@ def _voting(owner: RunFold, call: Call, root: RunFold) -> _Voting:
     ballot = entry.open_ballot if entry is not None else None
     if entry is None or ballot is None:
         return {}
-    votes = standing_votes(ballot, owner.ledger.staged_votes(call.id))
+    votes = ballot.newest(owner.ledger.staged_votes(call.id))
     return {"requirement": ballot.requirement, "votes": votes, "missing": missing_here(root, entry, ballot, votes)}
 
 

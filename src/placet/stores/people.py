@@ -24,7 +24,7 @@ class _User(msgspec.Struct):
 async def people_of(store: HasRecords, names: Iterable[str]) -> Mapping[str, Person]:
     found: dict[str, Person] = {}
     for name in sorted(set(names)):
-        record = await store.record("user", name)
+        record = await store.record("user", name.strip().casefold())  # a program may write a name otherwise
         if record is not None:
             user = msgspec.json.decode(record.data, type=_User)
             found[name] = Person(user.name, frozenset(user.groups), user.is_active)

@@ -20,6 +20,7 @@ from placet.desk.access.people import (
     DecisionScope,
     Role,
     User,
+    checked_groups,
     checked_name,
     lower_role,
     patterns_of,
@@ -135,6 +136,7 @@ class Accounts:
         *,
         decides: tuple[DecisionScope, ...] = EVERYTHING,
         password: str | None = None,
+        groups: Sequence[str] = (),
         by: str | None = None,
     ) -> User:
         kept = await self._hashed(password) if password is not None else None
@@ -145,6 +147,7 @@ class Accounts:
             password=kept,
             created_at=self._now(),
             created_by=by,
+            groups=checked_groups(groups),
         )
         added = RecordStep(kind="user", id=user.name, was=None, now=_record("user", user.name, user))
         facts: list[AnyFact] = [_user_fact(user, "added", by, self._now())]
@@ -161,6 +164,7 @@ class Accounts:
         role: Role | None = None,
         decides: tuple[DecisionScope, ...] | None = None,
         is_active: bool | None = None,
+        groups: Sequence[str] | None = None,
         by: str | None = None,
     ) -> User:
         """Change what is given. Who may do less from now on may do less in their open sessions, too, and a link that
@@ -172,6 +176,7 @@ class Accounts:
                 role=old.role if role is None else checked_role(role),
                 decides=old.decides if decides is None else decides,
                 is_active=old.is_active if is_active is None else is_active,
+                groups=old.groups if groups is None else checked_groups(groups),
             )
             if new == old:
                 return old
@@ -516,7 +521,8 @@ def _unchanged(record: StoredRecord) -> RecordStep:
 
 
 def _user_fact(user: User, change: Literal["added", "changed", "removed"], by: str | None, at: float) -> UserChanged:
-    return UserChanged(user.name, change, by, at, user.role, patterns_of(user.decides), user.is_active)
+    rights = (user.role, patterns_of(user.decides), user.is_active, list(user.groups))
+    return UserChanged(user.name, change, by, at, *rights)
 
 
 def _of_link(

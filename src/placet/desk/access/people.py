@@ -12,6 +12,7 @@ import msgspec
 from placet.core.four_eyes import why_approval_does_not_count
 from placet.facts.errors import AccessDenied, UserError
 from placet.facts.events import HoldKind, Pattern, Verdict
+from placet.facts.requirements import Assurance
 
 Role: TypeAlias = Literal["guest", "viewer", "reviewer", "admin"]
 ROLES: tuple[Role, ...] = ("guest", "viewer", "reviewer", "admin")
@@ -52,6 +53,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     is_active: bool = True
     created_at: float = 0.0
     created_by: str | None = None
+    groups: tuple[str, ...] = ()
+    """Whose approval it is where «two of finance» have to approve."""
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +72,11 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     csrf: str = ""
     """What forms of this session carry."""
 
+    @property
+    def assurance(self) -> Assurance:
+        """How sure it is that it is this person."""
+        return _ASSURANCE[self.via]
+
     def may(self, role: Role) -> bool:
         return ROLES.index(self.role) >= ROLES.index(role)
 
@@ -76,6 +84,21 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
         """By role and patterns; whether it is their own run is judged by `why_not`."""
         allowed = (self.decides, self.narrowed)
         return self.may("reviewer") and all(any(one.covers(agent, tool) for one in some) for some in allowed)
+
+
+_ASSURANCE: dict[str, Assurance] = {"session": "password", "token": "token", "open": "none"}
+
+
+def checked_groups(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of groups as they are kept, each once; UserError for what cannot be one."""
+    found = sorted({name.strip().lower() for name in names})
+    wrong = next((name for name in found if not _NAME.fullmatch(name)), None)
+    if wrong is not None:
+        raise UserError(
+            f"{wrong[:80]!r} cannot be a group's name: up to 64 small letters, digits and . _ @ + -, beginning with a "
+            "letter or a digit."
+        )
+    return tuple(found)
 
 
 def lower_role(one: Role, other: Role) -> Role:

@@ -35,6 +35,7 @@ from placet.desk.web.deciding import (
     request_or_404,
     request_to_decide,
     take_back,
+    voting_of,
     why_not_decide,
 )
 from placet.desk.web.grant_checks import warnings_on_always
@@ -59,12 +60,16 @@ async def list_approvals(ask: ApiRequest[ApprovalFilter, Nothing]) -> ApprovalPa
 async def show(ask: ApiRequest[Nothing, Nothing]) -> ApprovalDetail:
     request = await request_meant(ask.web, ask.part("request_id"))
     tool = await ask.web.desk.shown_tool(request)
+    voting = await voting_of(ask.web, ask.actor, request)
     return ApprovalDetail.of(
         request,
         parameters=dict(tool.params_json_schema) if tool is not None else None,
         description=tool.description if tool is not None else None,
         you_may_not=await why_not_decide(ask.web, ask.actor, request),
         decision=await _decision(ask.web, request),
+        standing=voting.line if voting is not None else None,
+        missing=voting.missing if voting is not None else None,
+        your_vote=voting.yours if voting is not None else None,
     )
 
 
@@ -79,7 +84,9 @@ async def decide_one(ask: ApiRequest[Nothing, Decision]) -> DecidedApproval:
         warnings += await warnings_on_always(ask.web, await request_or_404(ask.web, request_id), ask.body)
     if ask.body.decision == "edit":
         warnings += await _warnings_on_edit(ask.web, await request_or_404(ask.web, request_id))
-    return DecidedApproval.of(await decide(ask.web, ask.actor, request_id, ask.body), warnings=warnings)
+    decided = await decide(ask.web, ask.actor, request_id, ask.body)
+    voting = await voting_of(ask.web, ask.actor, decided)
+    return DecidedApproval.of(decided, warnings=warnings, missing=voting.missing if voting is not None else None)
 
 
 async def _whole_id(web: Web, given: str, digest: str | None) -> str:

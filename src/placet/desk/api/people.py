@@ -48,12 +48,14 @@ async def list_users(ask: ApiRequest[ListFilter, Nothing]) -> UserList:
 
 
 def _user_shape(user: User) -> UserShape:
-    return UserShape.of(user, has_password=user.password is not None)
+    return UserShape.of(user, has_password=user.password is not None, groups=list(user.groups))
 
 
 async def add_user(ask: ApiRequest[Nothing, NewUser]) -> ApiAnswer:
     given, accounts = ask.body, ask.web.accounts
-    user = await accounts.add_user(given.name, given.role, decides=tuple(given.decides), by=ask.actor.name)
+    user = await accounts.add_user(
+        given.name, given.role, decides=tuple(given.decides), groups=given.groups, by=ask.actor.name
+    )
     return ApiAnswer(await _invited(ask, user), headers={"Location": f"/v1/users/{quote(user.name)}"})
 
 
@@ -91,7 +93,12 @@ async def change_user(ask: ApiRequest[Nothing, UserChange]) -> UserShape:
     given = ask.body
     decides = None if given.decides is None else tuple(given.decides)
     changed = await ask.web.accounts.change_user(
-        user.name, role=given.role, decides=decides, is_active=given.is_active, by=ask.actor.name
+        user.name,
+        role=given.role,
+        decides=decides,
+        is_active=given.is_active,
+        groups=given.groups,
+        by=ask.actor.name,
     )
     return _user_shape(changed)
 

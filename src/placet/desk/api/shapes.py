@@ -9,12 +9,13 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from placet.core.index import RequestKind, RequestStatus, RunStatus
+from placet.core.index import RequestKind, RequestRecord, RequestStatus, RunStatus
 from placet.desk.access.people import DecisionScope, Role
 from placet.desk.web.deciding import Decision, as_datetime
 from placet.desk.web.problems import FieldProblem, Winner
 from placet.facts.codec import Json, JsonObject
 from placet.facts.events import Verdict
+from placet.facts.requirements import Assurance
 
 MAX_AT_ONCE = 200
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=200, description="How many to give at most.")]
@@ -172,8 +173,27 @@ class LogPage(Shown, frozen=True, kw_only=True):
 # -- approvals --------------------------------------------------------------------------------------------------------
 
 
+class VoteShape(Shown, frozen=True, kw_only=True):
+    """What one person wants, where several have to approve."""
+
+    by: str | None
+    decision: Verdict
+    at: datetime
+    reason: str | None
+    via: str | None
+    assurance: Assurance
+    """How sure it is that it was this person."""
+    on_behalf_of: str | None
+
+
 class ApprovalShape(Shown, frozen=True, kw_only=True):
     """A question to a person about one call."""
+
+    @classmethod
+    def of(cls, record: object, **more: object) -> Self:
+        if isinstance(record, RequestRecord) and "votes" not in more:
+            more["votes"] = [VoteShape.of(vote, decision=vote.verdict) for vote in record.votes]
+        return super().of(record, **more)
 
     id: str
     run_id: str
@@ -202,6 +222,10 @@ class ApprovalShape(Shown, frozen=True, kw_only=True):
     """Of an elicitation: what the call asks, by key."""
     grant: str | None
     """The standing decision that decided, where no person looked at this call: `decided_by` made that one."""
+    needs: str | None
+    """Who has to approve, in one line; null: one word of anybody who may decide."""
+    votes: list[VoteShape]
+    """What people want so far, the newest of each."""
 
 
 class DecisionShape(Shown, frozen=True, kw_only=True):
@@ -231,9 +255,17 @@ class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
     """Why the user may not say yes to it; null when they may."""
     decision: DecisionShape | None
     """What was decided, where something was."""
+    standing: str | None
+    """Where several have to approve: what is there and what is missing, in one line."""
+    missing: int | None
+    """How many approvals are missing at least; null where no votes are needed, or it is decided."""
+    your_vote: str | None
+    """What the user's yes would do: «completes it», or how many it leaves missing; null where it cannot count."""
 
 
 class DecidedApproval(ApprovalShape, frozen=True, kw_only=True):
+    missing: int | None
+    """The vote was counted, and so many approvals are missing; null: it is decided."""
     warnings: list[str]
     """What should be known about the decision, in words: standing decisions that its «always» contradicts, edited
     arguments that nobody could check."""
@@ -357,6 +389,8 @@ class UserShape(Shown, frozen=True, kw_only=True):
     role: Role
     decides: list[DecisionScope]
     """The calls that they may decide, by patterns of agent and tool."""
+    groups: list[str]
+    """For requirements such as «two of finance»."""
     is_active: bool
     has_password: bool
     created_at: datetime
@@ -369,18 +403,21 @@ class UserList(Shown, frozen=True, kw_only=True):
 
 
 Scopes: TypeAlias = Annotated[list[DecisionScope], Meta(max_length=100)]
+Groups: TypeAlias = Annotated[list[str], Meta(max_length=100)]
 
 
 class NewUser(Given, frozen=True, kw_only=True):
     name: Name
     role: Role
     decides: Scopes = msgspec.field(default_factory=lambda: [DecisionScope()])
+    groups: Groups = []
 
 
 class UserChange(Given, frozen=True, kw_only=True):
     role: Role | None = None
     decides: Scopes | None = None
     is_active: bool | None = None
+    groups: Groups | None = None
 
 
 class InvitationShape(Shown, frozen=True, kw_only=True):

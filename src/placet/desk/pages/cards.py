@@ -18,7 +18,7 @@ from placet.desk.pages.history import HistoryRow, lead_up
 from placet.desk.pages.rendering import Notice, link
 from placet.desk.pages.text_format import shortened
 from placet.desk.web.context import Web
-from placet.desk.web.deciding import call_of, can_take_back, why_not_decide
+from placet.desk.web.deciding import Voting, call_of, can_take_back, voting_of, why_not_decide
 from placet.desk.web.grant_checks import grants_about, would_decide
 from placet.facts.codec import JsonObject
 from placet.facts.errors import PlacetError
@@ -65,6 +65,8 @@ class RequestCard:
     lines: ShownLines | None = None
     """Commands and patches line by line; None for the arguments of other calls."""
     story: CallStory | None = None
+    voting: Voting | None = None
+    """Where several people have to approve: how it stands, and what the reader's yes would do."""
     also_decides: tuple[int, int] = (0, 0)
     """Other calls that wait now and that «always» would decide too: in this run, and in others."""
     guest: GuestAdmitted | None = None
@@ -220,6 +222,7 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> RequestCard:
         asked_table=argument_table(request.arguments, schema) if request.status == "edited" else None,
         lines=shown_lines(runs_with),
         story=found,
+        voting=await voting_of(web, actor, request),
         also_decides=await _also_decided(web, request),
         steps=steps,
         steps_left_out=left_out,
@@ -281,7 +284,9 @@ def _decision(call: CallStory | None, number: int, request: DeskRequest) -> Deci
 async def notice_of(web: Web, actor: Actor, done: DeskRequest, warnings: Sequence[str] = ()) -> Notice:
     """What has just become of a request, and what should be known about it; it can be undone from there, if at all."""
     arguments = await arguments_of(web, done)
-    text = f"{STATUS_LABEL[done.status]}: {done.tool}, {shortened(in_one_line(arguments), 70)}"
+    voting = await voting_of(web, actor, done)
+    label = STATUS_LABEL[done.status] if voting is None else f"Vote counted, {voting.missing} missing"
+    text = f"{label}: {done.tool}, {shortened(in_one_line(arguments), 70)}"
     return Notice(
         " ".join([f"{text}.", *warnings] if warnings else [text]),
         "bad" if done.status == "closed" or warnings else "good",

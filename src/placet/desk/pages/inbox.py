@@ -18,7 +18,7 @@ from placet.desk.pages.form_data import STATUSES, Filters, filters_of
 from placet.desk.pages.panels import Panel, panel_of
 from placet.desk.pages.rendering import about, is_partial, link, show
 from placet.desk.web.context import Web, actor_of, web_of
-from placet.desk.web.deciding import request_meant, request_or_404
+from placet.desk.web.deciding import request_meant, request_or_404, voting_of
 from placet.facts.codec import JsonObject
 
 PAGE = 50
@@ -48,9 +48,13 @@ class ListRow:
     """What the agent asked for, where an edit made something else of it."""
     can_pick: bool
     is_new: bool
+    standing: str = ""
+    """Where several people have to approve: what is there and what is missing."""
 
 
-def list_row(request: DeskRequest, actor: Actor, now: float, runs_with: JsonObject | str) -> ListRow:
+def list_row(
+    request: DeskRequest, actor: Actor, now: float, runs_with: JsonObject | str, standing: str = ""
+) -> ListRow:
     """A call in doubt, and one that asks for something, is decided by itself."""
     may = actor.may_decide(request.agent, request.tool)
     can_pick = request.status == "pending" and request.kind == "approval" and may
@@ -70,6 +74,7 @@ def list_row(request: DeskRequest, actor: Actor, now: float, runs_with: JsonObje
         asked_for=in_one_line(request.arguments) if request.status == "edited" else "",
         can_pick=can_pick,
         is_new=now - request.created_at < NEW,
+        standing=standing,
     )
 
 
@@ -99,7 +104,10 @@ async def list_context(request: Request, filters: Filters, cursor: str | None, o
         "filters": filters,
         "cursor": cursor,
         "next_cursor": following,
-        "requests": [list_row(each, actor, now, await arguments_of(web, each)) for each in found],
+        "requests": [
+            list_row(each, actor, now, await arguments_of(web, each), await _standing(web, actor, each))
+            for each in found
+        ],
         "rows": found,
         "open_id": open_id,
         "others": await _others(web, filters, cursor) if not found else 0,
@@ -114,6 +122,11 @@ async def list_context(request: Request, filters: Filters, cursor: str | None, o
         "outcomes": None,
         "is_fresh": False,
     }
+
+
+async def _standing(web: Web, actor: Actor, request: DeskRequest) -> str:
+    voting = await voting_of(web, actor, request) if request.ballot is not None else None
+    return voting.line if voting is not None else ""
 
 
 async def _others(web: Web, filters: Filters, cursor: str | None) -> int:

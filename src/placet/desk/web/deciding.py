@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -12,11 +14,12 @@ from placet.core.deciding import facts_to_revoke
 from placet.declare.decisions import Grant
 from placet.desk.access.people import Actor, may_end, refuse_if_not_allowed, why_not
 from placet.desk.desk import DeskRequest, DeskRun
+from placet.desk.voting import ballot_on, outlook, standing_of
 from placet.desk.web.context import Web
 from placet.desk.web.problems import FieldProblem, Problem, Winner, as_problem
 from placet.facts.codec import Json, JsonObject
-from placet.facts.errors import NotPending, PlacetError, RunFinished, StaleApproval
-from placet.facts.events import DecisionMade, Verdict
+from placet.facts.errors import AccessDenied, NotPending, PlacetError, RunFinished, StaleApproval
+from placet.facts.events import DecisionMade, Verdict, VoteCast
 from placet.facts.ids import split_request_id
 from placet.facts.verdict_words import verdict_behind
 from placet.runtime.journal import load_recent
@@ -108,7 +111,64 @@ async def why_not_decide(web: Web, actor: Actor, request: DeskRequest, verdict: 
     """Why this actor may not decide this request, in words; None when they may. Without a verdict: say yes to it."""
     four_eyes = await web.desk.four_eyes()
     started_by = await _starter(web, request) if four_eyes else None
-    return why_not(actor, verdict, agent=request.agent, tool=request.tool, started_by=started_by, four_eyes=four_eyes)
+    why = why_not(actor, verdict, agent=request.agent, tool=request.tool, started_by=started_by, four_eyes=four_eyes)
+    if why is not None or request.ballot is None or request.status != "pending":
+        return why
+    try:
+        await _outlook(web, actor, request, verdict or "approve")
+    except AccessDenied as error:
+        return error.message
+    except PlacetError:  # it is over by now, or its log cannot be read here: the decision itself says what is wrong
+        return None
+    return None
+
+
+async def _outlook(web: Web, actor: Actor, request: DeskRequest, verdict: Verdict) -> int | None:
+    """How many approvals would be missing after this actor's vote; None where votes do not decide. AccessDenied where
+    it could not count."""
+    found = await load_recent(web.desk.store, request.run_id)
+    call, number = request.call, request.number
+    entry = found[2].ledger.entry(call) if found is not None else None
+    ballot = ballot_on(entry, number) if entry is not None else None
+    if found is None or entry is None or ballot is None or entry.decision is not None:
+        return None
+    at = ballot.time_after(actor.name, web.clock.now())
+    said: Verdict = "reject" if verdict == "reject" else "approve"
+    vote = VoteCast(call, number, entry.digest, said, actor.name, at, assurance=actor.assurance)
+    return await outlook(web.desk.store, found[2], vote)
+
+
+class Voting(msgspec.Struct, frozen=True, kw_only=True):
+    """How a request stands that several people have to approve, for one who looks at it."""
+
+    line: str
+    missing: int
+    votes: Sequence[VoteCast]
+    yours: str | None
+    """What a yes of theirs would do; None where it cannot count."""
+    has_voted: bool
+
+
+async def voting_of(web: Web, actor: Actor, request: DeskRequest) -> Voting | None:
+    """None where votes do not decide, or have decided."""
+    if request.ballot is None or request.status != "pending":
+        return None
+    try:
+        found = await load_recent(web.desk.store, request.run_id)
+    except PlacetError:
+        return None
+    call, number = request.call, request.number
+    entry = found[2].ledger.entry(call) if found is not None else None
+    ballot = ballot_on(entry, number) if entry is not None else None
+    if found is None or entry is None or ballot is None:
+        return None
+    stands = await standing_of(web.desk.store, found[2], entry, ballot)
+    yours: str | None = None
+    with contextlib.suppress(PlacetError):
+        left = await _outlook(web, actor, request, "approve")
+        yours = "completes it" if not left else f"leaves {left} missing"
+    has_voted = any(vote.by == actor.name for vote in ballot.votes)
+    return Voting(line=stands.line, missing=stands.missing, votes=stands.votes, yours=yours, has_voted=has_voted)
 
 
 async def decide(web: Web, actor: Actor, request_id: str, decision: Decision) -> DeskRequest:
@@ -137,6 +197,8 @@ async def decide(web: Web, actor: Actor, request_id: str, decision: Decision) ->
             output=decision.output,
             always=_grant(decision.always),
             digest=decision.digest,
+            via=actor.via,
+            assurance=actor.assurance,
         )
     except PlacetError as error:
         web.meter.count_decision(decision.decision, "refused")
@@ -188,9 +250,10 @@ def winner_of(request: DeskRequest) -> Winner | None:
 
 async def can_take_back(web: Web, actor: Actor, request: DeskRequest) -> bool:
     """Whether this actor could take the approval of a request back now: its call has not begun, and they may say no."""
-    if request.status not in ("approved", "edited"):
+    has_vote = request.ballot is not None and any(vote.by == actor.name for vote in request.ballot.votes)
+    if request.status not in ("approved", "edited") and not (request.status == "pending" and has_vote):
         return False
-    if await why_not_decide(web, actor, request, "reject") is not None:
+    if request.status != "pending" and await why_not_decide(web, actor, request, "reject") is not None:
         return False
     call, number = call_of(request.id)
     try:

@@ -6,7 +6,7 @@ from typing import assert_never
 
 import msgspec
 
-from placet.core.index import Closed, EscalatedRequest, Opened, Reopened, RequestChange
+from placet.core.index import Closed, Counted, EscalatedRequest, Opened, Reopened, RequestChange
 from placet.facts.codec import encode
 from placet.stores.sql.appending import Append, position_conflict
 from placet.stores.sql.leases import taken_over
@@ -72,6 +72,8 @@ def _change(change: RequestChange) -> dict[str, object]:
             return {"op": "reopen", "call": call}
         case EscalatedRequest():
             return {"op": "escalate", "call": change.call, "at": change.at}
+        case Counted(call, ballot):
+            return {"op": "count", "call": call, "number": ballot.request, "ballot": text_of(ballot)}
         case never:
             assert_never(never)
 

@@ -8,6 +8,7 @@ from typing import TypeVar, get_args
 
 import msgspec
 
+from placet.core.ballot import Ballot
 from placet.core.guest import wakes_at
 from placet.core.index import (
     Closed,
@@ -43,9 +44,10 @@ class Closing(msgspec.Struct, frozen=True, array_like=True):
 
 
 _closing_decoder = msgspec.json.Decoder(Closing)
+_ballot_decoder = msgspec.json.Decoder(Ballot)
 
 
-def text_of(row: RequestRecord | Fact) -> str:
+def text_of(row: RequestRecord | Fact | Ballot) -> str:
     """With the key in the place of a request's id: so older code on the same store reads it."""
     return encode(msgspec.structs.replace(row, id=row.key) if isinstance(row, RequestRecord) else row).decode()
 
@@ -59,11 +61,16 @@ def read_closing(closing: str) -> Closing:
 
 
 def read_request(
-    data: str, status: RequestStatus, closing: str | None, escalated_at: float | None = None
+    data: str,
+    status: RequestStatus,
+    closing: str | None,
+    escalated_at: float | None = None,
+    ballot: str | None = None,
 ) -> RequestRecord:
     try:
         row = _request_decoder.decode(data)
         end = _closing_decoder.decode(closing) if closing is not None else Closing(None, None, None)
+        votes = _ballot_decoder.decode(ballot) if ballot is not None else None
     except msgspec.DecodeError as error:
         raise StoreError(
             f"A stored request cannot be read ({error}): it was altered, or written by newer code."
@@ -78,6 +85,7 @@ def read_request(
         grant=end.grant,
         escalated_at=escalated_at,
         expires_at=row.expires_at if escalated_at is None else None,
+        ballot=votes,
     )
 
 
@@ -162,7 +170,7 @@ def _wake_at(run: RunFold, at: float) -> float | None:
 
 
 INDEXED_RUN = (*RunColumns.__struct_fields__, "created_at", "erased_at")
-INDEXED_REQUEST = ("id", "call", "number", "status", "agent", "tool", "data", "closing", "escalated_at")
+INDEXED_REQUEST = ("id", "call", "number", "status", "agent", "tool", "data", "closing", "escalated_at", "ballot")
 INDEXED_GRANT = ("id", "agent", "data", "revoked")
 
 RUN_FIELDS = tuple(name for name in RunRecord.__struct_fields__ if name != "held")

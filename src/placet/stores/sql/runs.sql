@@ -109,7 +109,7 @@ SELECT ordinal, data, closing FROM placet_requests WHERE run = :run;
 
 -- name: erase_request
 -- A request without what was asked.
-UPDATE placet_requests SET data = :data, closing = :closing WHERE ordinal = :ordinal;
+UPDATE placet_requests SET data = :data, closing = :closing, ballot = NULL WHERE ordinal = :ordinal;
 
 -- name: erase_run
 -- A run's row without what it said; the key of its salts goes too.

@@ -56,11 +56,15 @@ UPDATE placet_requests SET status = :status, closing = :closing WHERE run = :run
 -- A person is asked; asked again under the same id, the request keeps its place.
 INSERT INTO placet_requests (id, run, call, number, status, agent, tool, data)
 VALUES (:id, :run, :call, :number, 'pending', :agent, :tool, :data)
-ON CONFLICT (id) DO UPDATE SET status = 'pending', data = excluded.data, closing = NULL, escalated_at = NULL;
+ON CONFLICT (id) DO UPDATE SET status = 'pending', data = excluded.data, closing = NULL, escalated_at = NULL, ballot = NULL;
 
 -- name: escalate_request
 -- The open request about a call goes to others, and waits on without a deadline.
 UPDATE placet_requests SET escalated_at = :at WHERE run = :run AND call = :call AND status = 'pending';
+
+-- name: count_votes
+-- What the newest request about a call needs, and the votes; earlier requests show none any more.
+UPDATE placet_requests SET ballot = CASE WHEN number = :number THEN :ballot END WHERE run = :run AND call = :call;
 
 -- name: reopen_request
 -- The last request about a call is open again.

@@ -6,7 +6,7 @@ from typing import assert_never
 
 import msgspec
 
-from placet.core.index import Closed, EscalatedRequest, Opened, Reopened, RequestChange
+from placet.core.index import Closed, Counted, EscalatedRequest, Opened, Reopened, RequestChange
 from placet.stores.sql.appending import Append, position_conflict
 from placet.stores.sql.leases import taken_over
 from placet.stores.sql.loading import cache_fold
@@ -59,6 +59,9 @@ def _change_request(run: int, change: RequestChange) -> Steps[None]:
             yield Statement("reopen_request", {"run": run, "call": call})
         case EscalatedRequest():
             yield Statement("escalate_request", {"at": change.at, "run": run, "call": change.call})
+        case Counted(call, ballot):
+            given = {"run": run, "call": call, "number": ballot.request, "ballot": text_of(ballot)}
+            yield Statement("count_votes", given)
         case never:
             assert_never(never)
 
