@@ -412,6 +412,9 @@ PARALLEL = ("-n", str(max(4, os.cpu_count() or 1)), "--dist", "worksteal")
 LONG_CHECKS = {
     "generated runs": ["tests.generated.sweep", "--seeds", "2000"],
     "generated teams": ["tests.teams.sweep", "--seeds", "1000"],
+    "generated votes": ["tests.ballots.sweep", "--seeds", "10000"],
+    "generated votes, SQLite": ["tests.ballots.sweep", "--seeds", "500", "--store", "sqlite"],
+    "generated votes, PostgreSQL": ["tests.ballots.sweep", "--seeds", "500", "--store", "postgresql"],
     "generated trees of nested runs": ["tests.runtime.trees", "--seeds", "2000"],
     "kills, SQLite": ["tests.kills.sweep", "--kills", "500", "--store", "sqlite"],
     "kills, PostgreSQL": ["tests.kills.sweep", "--kills", "500", "--store", "postgresql"],

@@ -203,13 +203,15 @@ def is_new_vote(ledger: Ledger, vote: VoteCast, *, has_ended: bool) -> bool:
         raise RunFinished(f"The run has ended. {problem}") if has_ended else StaleApproval(problem)
     if has_ended:
         raise RunFinished("The run has ended: nobody votes any more. Its recorded result stands.")
-    if entry is None or not ledger.is_open(vote.call):
+    if entry is None:
         raise not_pending(f"Call {vote.call}", ledger.open_entries())
     if vote.request != entry.request or (vote.digest != entry.digest and vote.verdict != "edit"):
         raise StaleApproval(
             f"Question #{vote.request} about call {entry.call} is over: the call is asked about anew under "
             f"…:{entry.call}#{entry.request}. Look at that one, and vote there."
         )
+    if not ledger.is_open(vote.call):
+        raise not_pending(f"Call {vote.call}", ledger.open_entries())
     refuse_if_late(entry, vote.at)
     return not _is_known(ledger, vote)
 

@@ -240,7 +240,8 @@ def _require_own_vote(entry: Entry | None, number: int, by: str | None) -> None:
     if entry is None or entry.request != number or entry.open_ballot is None:
         return
     is_by_grant = entry.decision is not None and entry.decision.grant is not None
-    if not is_by_grant and by not in {vote.by for vote in entry.open_ballot.votes}:
+    digest = entry.digest if entry.decision is None else entry.decision.digest  # an edit voids the votes before it
+    if not is_by_grant and by not in {vote.by for vote in entry.open_ballot.votes if vote.digest == digest}:
         raise AccessDenied(
             f"Nothing was taken back: {by or 'an unnamed person'} has no vote on call {entry.call}. Who voted can take "
             "their vote back; others place a hold."
