@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from placet.core.votes import Electorate, Person, Tally, Vote, tally, why_not_yet
+from placet.core.votes import Electorate, Person, Tally, Vote, can_be_fulfilled, tally, why_not_yet
 from placet.facts.errors import UserError
 from placet.facts.requirements import ASSURANCES, Needs, Requirement, Step
 
@@ -181,11 +181,25 @@ def test_an_approval_of_a_later_step_is_too_early_and_a_denial_never_is() -> Non
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"approve": 0}, {"approve": True}, {"deny": -1}, {"distinct_from": "boss"}, {"assurance": "sure"}]
+    "wrong",
+    [{"approve": 0}, {"approve": True}, {"deny": -1}, {"distinct_from": "boss"}, {"assurance": "sure"}, {"group": ""}],
 )
 def test_a_requirement_that_makes_no_sense_is_refused_where_it_is_written(wrong: dict[str, Any]) -> None:
     with pytest.raises(UserError):
         Needs(**wrong)
+
+
+def test_what_nobody_could_fulfil_is_told_apart() -> None:
+    def is_possible(needs: Needs, **parts: Any) -> bool:
+        return can_be_fulfilled(needs.requirement, electorate(**parts))
+
+    assert is_possible(Needs(3, group="finance"))
+    assert not is_possible(Needs(4, group="finance"))  # dan is one human being, eve is switched off
+    assert not is_possible(Needs(1, group="legal"))
+    assert not is_possible(Needs(3, group="finance", distinct_from="starter"), starter="ana")
+    assert not is_possible(Needs(1, distinct_from="starter"), starter=None)
+    assert is_possible(Needs(9))
+    assert is_possible(Needs(1, group="legal") | Needs(1, group="board"))
 
 
 # --- a second count, written without looking at the first: it tries every way to put people into places ---------------

@@ -13,6 +13,7 @@ from placet import AccessDenied, Needs, StaleApproval
 from placet.desk import Desk, DeskRequest, DeskRun
 from placet.desk.access.accounts import Accounts
 from placet.service.audit import verify
+from placet.service.doctor import examine
 from placet.service.records import records
 from tests.desk.scenes import PATIENCE, Witness, paused, support
 
@@ -242,6 +243,19 @@ async def test_of_votes_at_two_desks_at_once_each_counts_once(any_url: str, witn
     assert sorted(str(each.by) for each in kept.votes) == names
     assert kept.status == "approved"
     assert witness.lines() == ["refund 7"]
+
+
+async def test_the_doctor_shows_what_nobody_is_left_to_approve(any_url: str, witness: Witness) -> None:
+    async with voting(any_url, witness) as (desk, run, request):
+        before = [each async for each in examine(desk.store, desk.agents)]
+        for name in ("ana", "ben"):
+            await Accounts(desk.store).change_user(name, groups=["board"], by="root")
+        [examined] = [each async for each in examine(desk.store, desk.agents)]
+
+    assert [finding for each in before for finding in each.findings] == []
+    [finding] = examined.findings
+    assert (finding.code, finding.run_id, finding.request_id) == ("too_few_approvers", run.id, request.id)
+    assert "2 of finance" in finding.message
 
 
 async def test_a_late_vote_is_ignored_or_told_who_decided(any_url: str, witness: Witness) -> None:

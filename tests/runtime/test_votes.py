@@ -242,7 +242,14 @@ async def test_a_function_that_says_something_else_stops_the_run_before_anybody_
     assert tools.ran == []
 
 
-@pytest.mark.parametrize("wrong", [{"approvers": 2}, {"approvers": Needs(2), "needs_approval": False}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"approvers": 2},
+        {"approvers": Needs(2), "needs_approval": False},
+        {"approvers": Needs(1, predicate="reviewer.age > 18")},
+    ],
+)
 def test_approvers_that_make_no_sense_are_refused_where_they_are_written(wrong: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="approvers"):
         Tools().gated(**wrong)

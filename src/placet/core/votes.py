@@ -241,6 +241,15 @@ def _nearest(
     return max(every, key=lambda filled: sum(map(len, filled)), default=nothing)
 
 
+def can_be_fulfilled(requirement: Requirement, electorate: Electorate) -> bool:
+    """Whether enough people could approve, if all whom the electorate knows did. Where no group is asked for, people
+    whom it does not know may come, too."""
+    places = sum(step.approve for step in requirement.steps())
+    known = [Vote("approve", name, assurance="signed") for name in electorate.people]
+    others = [Vote("approve", f"somebody else {number}", assurance="signed") for number in range(places)]
+    return tally(requirement, [*known, *others], electorate).verdict == "approve"
+
+
 def why_not_yet(requirement: Requirement, votes: Iterable[Vote], vote: Vote, electorate: Electorate) -> str | None:
     """Why this vote cannot be cast now; None: it can. A denial is never too early; an approval waits for its step."""
     if vote.way == "deny":

@@ -277,10 +277,22 @@ def check_approvers(tool: str, approvers: object, needs_approval: object) -> Non
         raise UserError(
             f"Tool '{tool}': approvers is Needs(…) or a function (ctx, params, call_id), not {approvers!r}."
         )
+    if isinstance(approvers, Needs):
+        refuse_conditions(tool, approvers)
     if needs_approval is False:
         raise UserError(
             f"Tool '{tool}': approvers=… says who approves a call, and needs_approval is False: nobody would ever be "
             "asked. Say needs_approval=True, or when."
+        )
+
+
+def refuse_conditions(tool: str, needs: Needs) -> None:
+    """A condition that nothing evaluates never holds: nobody could fulfil it."""
+    condition = next((step.predicate for step in needs.requirement.steps() if step.predicate is not None), None)
+    if condition is not None:
+        raise UserError(
+            f"Tool '{tool}': nothing evaluates the condition «{condition}» of its approvers: nobody could fulfil it. "
+            "Give a function (ctx, params, call_id) that returns what these arguments need."
         )
 
 

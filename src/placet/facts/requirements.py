@@ -151,8 +151,11 @@ def _step(
         raise UserError(f"distinct_from={unknown[0]!r} is not known: choose from {', '.join(PARTS)}.")
     if assurance not in ASSURANCES:
         raise UserError(f"assurance={assurance!r} is not known: choose from {', '.join(ASSURANCES)}.")
+    groups = _texts(group)
+    if not all(name.strip() for name in groups):
+        raise UserError(f"Needs(group=…) names groups of people, not {group!r}: nobody is in such a group.")
     known = tuple(part for part in PARTS if part in parts)
-    return Step(approve, deny, _texts(group), known, assurance, predicate)
+    return Step(approve, deny, groups, known, assurance, predicate)
 
 
 def _who_may_break(given: bool | str | Sequence[str]) -> tuple[str, ...] | None:

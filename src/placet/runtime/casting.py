@@ -12,7 +12,7 @@ from placet.core.deciding import facts_to_append
 from placet.core.state import Call, RunFold
 from placet.declare.agent_graph import AgentGraph
 from placet.declare.context import RunContextWrapper
-from placet.declare.tool import Tool
+from placet.declare.tool import Tool, refuse_conditions
 from placet.facts.codec import JsonObject, fresh
 from placet.facts.errors import AccessDenied, UserError
 from placet.facts.events import AnyFact, ApproversRequired, GrantMade, Pattern, VoteCast
@@ -37,6 +37,8 @@ async def requirement_for(
         raise UserError(f"Tool '{tool.name}': its approvers function raised {type(error).__name__}: {error}") from error
     if found is not None and not isinstance(found, Needs):
         raise UserError(f"Tool '{tool.name}': its approvers function answers Needs(…) or None, not {found!r}.")
+    if found is not None:
+        refuse_conditions(tool.name, found)
     return None if found is None else found.requirement
 
 

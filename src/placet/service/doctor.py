@@ -7,25 +7,37 @@ from typing import Any, Literal
 
 import msgspec
 
+from placet.core.casting import Known, electorate_of, requirement_of
 from placet.core.gate import is_first_version
 from placet.core.state import Call, RunFold
 from placet.core.transitions import Status
+from placet.core.votes import can_be_fulfilled
 from placet.declare.agent import Agent
 from placet.declare.agent_graph import AgentGraph
 from placet.declare.context import RunContextWrapper
 from placet.declare.tool import Tool, if_of_kind
 from placet.facts.errors import PlacetError, ToolsetUnavailable, UserError
 from placet.facts.ids import request_id
+from placet.facts.requirements import needs_text
 from placet.ports import DeskStore, RunQuery
 from placet.runtime.journal import load_recent
 from placet.runtime.toolsets import find_tools, servers_in_use
+from placet.stores.people import everybody
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Something that keeps a run from going on, or that will make its reviewer look again."""
 
     run_id: str
-    code: Literal["unreadable", "agent_gone", "tool_gone", "server_unavailable", "schema_changed", "arguments_invalid"]
+    code: Literal[
+        "unreadable",
+        "agent_gone",
+        "tool_gone",
+        "server_unavailable",
+        "schema_changed",
+        "arguments_invalid",
+        "too_few_approvers",
+    ]
     message: str
     request_id: str | None = None
     stops: bool = True
@@ -89,6 +101,8 @@ async def _findings(store: DeskStore, graphs: dict[str, AgentGraph], run_id: str
         return
     if run is None or run.guest is not None:  # a guest executes its calls itself: no code of ours continues with them
         return
+    async for finding in _of_votes(store, run_id, run):
+        yield finding
     graph = graphs.get(run.starting_agent)
     if graph is None:
         known = ", ".join(graphs) or "none"
@@ -99,6 +113,26 @@ async def _findings(store: DeskStore, graphs: dict[str, AgentGraph], run_id: str
         for member in run.family():
             async for finding in _of_member(graph, run_id, member):
                 yield finding
+
+
+async def _of_votes(store: DeskStore, run_id: str, run: RunFold) -> AsyncIterator[Finding]:
+    """Questions that nobody can approve any more: too few people are left who may."""
+    known: Known | None = None
+    for _, call in run.waiting():
+        entry = run.ledger.entry(call.id)
+        if entry is None or entry.open_ballot is None:
+            continue
+        if known is None:
+            known = Known(people=await everybody(store), four_eyes=await store.four_eyes())
+        requirement = requirement_of(entry, entry.open_ballot, known.four_eyes)
+        if can_be_fulfilled(requirement, electorate_of(run, entry.open_ballot, known)):
+            continue
+        message = (
+            f"Call {call.id} needs {needs_text(requirement)}, and there are not enough people at this desk who could "
+            "approve it: put people into the groups, or reject it."
+        )
+        asked = request_id(run_id, call.id, call.request)
+        yield Finding(run_id=run_id, code="too_few_approvers", message=message, request_id=asked)
 
 
 async def _of_member(graph: AgentGraph, run_id: str, member: RunFold) -> AsyncIterator[Finding]:

@@ -14,6 +14,10 @@ from placet.ports import StoredRecord
 class HasRecords(Protocol):
     async def record(self, kind: str, record_id: str) -> StoredRecord | None: ...
 
+    async def records(
+        self, kind: str, *, owner: str | None = None, after: str = "", limit: int = 1000
+    ) -> list[StoredRecord]: ...
+
 
 class _User(msgspec.Struct):
     name: str
@@ -28,4 +32,16 @@ async def people_of(store: HasRecords, names: Iterable[str]) -> Mapping[str, Per
         if record is not None:
             user = msgspec.json.decode(record.data, type=_User)
             found[name] = Person(user.name, frozenset(user.groups), user.is_active)
+    return found
+
+
+async def everybody(store: HasRecords) -> Mapping[str, Person]:
+    """All people whom the store knows."""
+    found: dict[str, Person] = {}
+    after = ""
+    while page := await store.records("user", after=after):
+        for record in page:
+            user = msgspec.json.decode(record.data, type=_User)
+            found[user.name] = Person(user.name, frozenset(user.groups), user.is_active)
+        after = page[-1].id
     return found
