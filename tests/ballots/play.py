@@ -31,6 +31,7 @@ from placet.facts.events import (
     RunStarted,
     Usage,
 )
+from placet.facts.ids import request_id
 from placet.facts.requirements import Requirement, Step
 from placet.ports import DeskStore, RecordStep, StoredRecord
 from placet.runtime.casting import not_carried
@@ -243,15 +244,15 @@ class OnStore:
 
     async def say(self, by: str, verdict: Any, number: int, version: int | None, *, late_look: bool) -> None:
         self.turn += 1
-        desk, request_id = self.desks[self.turn % 2], f"{self.run_id}:{CALL}#{number}"
-        found = await desk.find(request_id)
+        desk = self.desks[self.turn % 2]
+        found = await desk.find(request_id(self.run_id, CALL, number))
         if late_look:  # somebody else appends between the look and the word
             await self.desks[(self.turn + 1) % 2].resume(self.run_id, by="root")
         arguments = None if version is None else {"n": version}
         await desk.decide(found, verdict, by=by, arguments=arguments, assurance="password")
 
     async def take_back(self, by: str, number: int) -> None:
-        await self.desks[0].revoke(f"{self.run_id}:{CALL}#{number}", by=by)
+        await self.desks[0].revoke(request_id(self.run_id, CALL, number), by=by)
 
     async def change(self, name: str, human: Human) -> None:
         key = f"{name}"
@@ -270,7 +271,7 @@ class OnStore:
         made, runs = entry.decision, False
         if made is not None and made.verdict != "reject":
             runs = await not_carried(self.store, run, run.calls[CALL], None, ()) is None
-        row = await self.desks[0].request(f"{self.run_id}:{CALL}#{entry.request}")  # compared with the log there
+        row = await self.desks[0].request(request_id(self.run_id, CALL, entry.request))  # compared with the log there
         assert entry.ballot is not None
         assert row.votes == entry.ballot.newest()
         return entry.request, None if made is None else made.verdict, runs

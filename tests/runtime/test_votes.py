@@ -271,7 +271,7 @@ async def test_an_edit_that_is_not_enough_is_asked_about_in_the_place_of_the_fir
     [item] = state.get_interruptions()
     assert item.arguments == '{"n":3}'
     assert item.digest != before.digest
-    assert item.request_id.endswith("#2")
+    assert item.request_id.endswith("_q2")
     assert ([vote.by for vote in item.votes], item.missing) == (["ben"], 1)
     with pytest.raises(StaleApproval):
         state.approve(before, by="cleo")
