@@ -24,9 +24,7 @@ def print_table(screen: Screen, head: Sequence[str], rows: Sequence[Row]) -> Non
     Nothing is cut but the last column: ids must stay whole, to be copied. Where the others do not fit, each value has
     a line of its own. In a pipe every row is one whole line.
     """
-    cells = [[_text(each) for each in row] for row in rows]
-    used = [place for place in range(len(head)) if place == len(head) - 1 or any(row[place].plain for row in cells)]
-    head, cells = [head[place] for place in used], [[row[place] for place in used] for row in cells]
+    head, cells = _used_columns(head, [list(map(_text, row)) for row in rows])
     if screen.is_piped:
         Screen(file=screen.file, width=UNBOUNDED).show(_table(head, cells))
         return
@@ -37,6 +35,16 @@ def print_table(screen: Screen, head: Sequence[str], rows: Sequence[Row]) -> Non
             row[-1] = Text(screen.shorten(row[-1].plain, room), row[-1].style)
         screen.show(_table(head, cells))
         return
+    _print_one_below_another(screen, head, cells)
+
+
+def _used_columns(head: Sequence[str], cells: list[list[Text]]) -> tuple[list[str], list[list[Text]]]:
+    """The table without the columns in which nothing stands; the last one stays."""
+    used = [place for place in range(len(head)) if place == len(head) - 1 or any(row[place].plain for row in cells)]
+    return [head[place] for place in used], [[row[place] for place in used] for row in cells]
+
+
+def _print_one_below_another(screen: Screen, head: Sequence[str], cells: Sequence[Sequence[Text]]) -> None:
     left = max(map(cell_len, head)) + GAP
     for number, row in enumerate(cells):
         lines = [Text.assemble((name.ljust(left), "dim"), cell) for name, cell in zip(head, row, strict=True) if cell]

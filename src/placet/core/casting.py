@@ -32,7 +32,7 @@ from placet.facts.events import (
     Verdict,
     VoteCast,
 )
-from placet.facts.ids import path_of
+from placet.facts.ids import path_of, request_id
 from placet.facts.requirements import Assurance, Part, Requirement
 
 _WAY: dict[Verdict, Way] = {"approve": "approve", "edit": "approve", "respond": "approve", "reject": "deny"}
@@ -208,7 +208,7 @@ def is_new_vote(ledger: Ledger, vote: VoteCast, *, has_ended: bool) -> bool:
     if vote.request != entry.request or (vote.digest != entry.digest and vote.verdict != "edit"):
         raise StaleApproval(
             f"Question #{vote.request} about call {entry.call} is over: the call is asked about anew under "
-            f"…:{entry.call}#{entry.request}. Look at that one, and vote there."
+            f"{request_id('…', entry.call, entry.request)}. Look at that one, and vote there."
         )
     if not ledger.is_open(vote.call):
         raise not_pending(f"Call {vote.call}", ledger.open_entries())

@@ -27,7 +27,7 @@ from placet.facts.events import (
     VoteCast,
     VoteTakenBack,
 )
-from placet.facts.ids import path_of
+from placet.facts.ids import path_of, request_id
 
 
 def describe(entry: Entry) -> str:
@@ -112,7 +112,7 @@ def is_new(ledger: Ledger, decision: DecisionMade, *, has_ended: bool) -> bool:
     if decision.request != entry.request:
         raise StaleApproval(
             f"Question #{decision.request} about call {entry.call} is over: the call is asked about anew under "
-            f"…:{entry.call}#{entry.request}. Look at that one, and decide there."
+            f"{request_id('…', entry.call, entry.request)}. Look at that one, and decide there."
         )
     refuse_if_late(entry, decision.at)
     return True

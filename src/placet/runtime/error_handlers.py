@@ -98,8 +98,6 @@ class RunErrorHandlers(TypedDict, total=False):
 
 def check_handlers(given: object) -> None:
     """A handler that could never be called is refused where it is given."""
-    if given is None:
-        return
     kinds = get_args(ErrorKind)
     if not isinstance(given, Mapping) or not set(given) <= set(kinds):
         raise UserError(f"error_handlers is a dict of functions by kind of error ({', '.join(kinds)}), not {given!r}.")

@@ -152,8 +152,6 @@ def output_labels(items: Sequence[JsonObject]) -> set[str]:
 
 def check_handoffs(frame: Frame) -> None:
     """Refuse, before anything runs, what a conversation that the server keeps cannot express."""
-    if frame.run.delivery == "own":
-        return
     seen: set[int] = set()
     queue = [frame.agent]
     while queue:

@@ -103,7 +103,8 @@ async def take(step: Step, frame: Frame) -> bool:
         case ConcludeRun():
             await conclude_run(frame)
         case WaitForPeople() | Stop():
-            await write_session(frame)
+            if frame.session is not None:
+                await write_session(frame)
             await frame.journal.commit()
             return True
         case _:

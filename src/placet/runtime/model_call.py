@@ -160,11 +160,8 @@ async def _prepare(frame: Frame, model: Model) -> ModelRequest:
     enabled = await frame.enabled_tools(look_again=True)
     handoffs = await _enabled_handoffs(frame) if agent.handoffs else ()
     hosted = agent.hosted_tools
-    out = outgoing(frame.run)
+    out = _outgoing(frame)
     items = out.items
-    if frame.config.reasoning_item_id_policy == "omit" and frame.run.delivery == "own":
-        items = _without_ids_of_thoughts(items)
-        out = msgspec.structs.replace(out, items=items)
     if frame.config.call_model_input_filter is not None:
         items, prompt = await _filtered(frame, out, prompt)
     frame.context.turn_input = items
@@ -186,6 +183,13 @@ async def _prepare(frame: Frame, model: Model) -> ModelRequest:
         output_is_strict=_strictness(agent.output_type),
         declared=Declared([*enabled, *hosted], handoffs, agent.output_type, frame.config),
     )
+
+
+def _outgoing(frame: Frame) -> Outgoing:
+    out = outgoing(frame.run)
+    if frame.config.reasoning_item_id_policy == "omit" and frame.run.delivery == "own":
+        return msgspec.structs.replace(out, items=_without_ids_of_thoughts(out.items))
+    return out
 
 
 def _without_ids_of_thoughts(items: Sequence[JsonObject]) -> list[JsonObject]:

@@ -175,10 +175,7 @@ class Runner:
 def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
     check_agent(agent)
     wanted: dict[str, Any] = {**options}
-    config, store, session = wanted.pop("run_config", None), wanted.pop("store", None), wanted.get("session")
-    config = RunConfig(**config) if isinstance(config, dict) and config else config
-    if config is not None and not isinstance(config, RunConfig):
-        raise UserError(f"run_config is a RunConfig, not a {type(config).__name__}.")
+    config, store, session = _config_of(wanted), wanted.pop("store", None), wanted.get("session")
     if session is not None:
         _check_session(session)
     if store is not None and not hasattr(store, "append"):
@@ -189,11 +186,18 @@ def _order(agent: Agent[Any], given: Input, options: RunOptions) -> Order:
     if not wanted.keys() <= _OPTIONS:
         raise TypeError(f"Runner.run got an unexpected keyword argument '{(wanted.keys() - _OPTIONS).pop()}'")
     store = store if store is not None else default_store()
-    if "context" in wanted and isinstance(wanted["context"], RunContextWrapper):
-        wrapper = wanted["context"]  # what tools are given is the user's own context, and no wrapper of it
-        wanted["context"] = wrapper.context
-        wanted["by_hand"] = None if wrapper._run_ids else wrapper._ledger
+    wrapper = wanted.get("context")
+    if isinstance(wrapper, RunContextWrapper):  # what tools are given is the user's own context, and no wrapper of it
+        wanted |= {"context": wrapper.context, "by_hand": None if wrapper._run_ids else wrapper._ledger}
     return Order(agent=agent, input=given, config=config or _DEFAULT_CONFIG, store=store, **wanted)
+
+
+def _config_of(wanted: dict[str, Any]) -> RunConfig | None:
+    config = wanted.pop("run_config", None)
+    config = RunConfig(**config) if isinstance(config, dict) and config else config
+    if config is not None and not isinstance(config, RunConfig):
+        raise UserError(f"run_config is a RunConfig, not a {type(config).__name__}.")
+    return config
 
 
 def _no_store(given: object) -> UserError:
@@ -218,7 +222,8 @@ def _check_options(given: Input, options: Mapping[str, Any]) -> None:
         raise UserError("own_history=True is for a run that is resumed: a new run has its own history anyway.")
     if options.get("session") is not None and isinstance(given, RunState) and given._run.delivery != "own":
         raise UserError(ONE_HISTORY)
-    check_handlers(options.get("error_handlers"))
+    if options.get("error_handlers") is not None:
+        check_handlers(options["error_handlers"])
 
 
 ONE_HISTORY = (
@@ -438,14 +443,15 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
     graph.check()
     if state is not None and needs_code:
         check_declarations(graph, run, tools=order.checks_tools)
-    if order.ends is None:
+    needs_session = order.ends is None and (order.session is not None or run.session is not None)
+    if needs_session:
         check_session(run, order.session)
     frame = Frame(journal, ROOT, graph, wrapper, order.config, order.hooks, None, order.resend, by_hand, order.session)
     if order.error_handlers:
         frame.error_handlers = order.error_handlers
     frame.drive = drive_safely
     frame.should_leave = order.should_leave
-    if order.ends is None:
+    if order.ends is None and run.delivery != "own":
         check_handoffs(frame)
     return frame
 

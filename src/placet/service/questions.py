@@ -39,12 +39,14 @@ async def true_request(store: DeskStore, request_id: str) -> RequestRecord:
 async def find_request(store: DeskStore, request_id: str) -> FoundRequest:
     """The same, with the place in the log: who decides there decides about what was compared."""
     parts = split_request_id(request_id)
+    if parts is None:
+        raise _no_request(request_id)
+    request_id = as_request_id(*parts)
     before: tuple[RequestRecord, bytes] | None = None
     while True:
-        row = None if parts is None else await store.request(request_id)
-        if row is None or parts is None:
-            raise NotPending(f"There is no request {request_id[:200]!r} in this store.")
-        request_id = as_request_id(*parts)
+        row = await store.request(request_id)
+        if row is None:
+            raise _no_request(request_id)
         log = await _recent(store, parts[0])
         if log is None or log.is_erased:
             return FoundRequest(_of_silent_log(request_id, row, log))
@@ -54,8 +56,12 @@ async def find_request(store: DeskStore, request_id: str) -> FoundRequest:
         if found is not None and found.request == row:
             return found
         if before == (row, log.head):  # both were read twice, and nobody went on in between
-            raise _altered(request_id, _difference(row, None if found is None else found.request))
+            raise _altered(request_id, _difference(row, found))
         before = (row, log.head)
+
+
+def _no_request(request_id: str) -> NotPending:
+    return NotPending(f"There is no request {request_id[:200]!r} in this store.")
 
 
 def questions_of(log: Log) -> dict[str, RequestRecord]:
@@ -100,9 +106,10 @@ def _of_silent_log(request_id: str, row: RequestRecord, log: Log | None) -> Requ
     return row
 
 
-def _difference(row: RequestRecord, truth: RequestRecord | None) -> str:
-    if truth is None:
+def _difference(row: RequestRecord, found: FoundRequest | None) -> str:
+    if found is None:
         return "the log asks no such question"
+    truth = found.request
     fields = zip(row.__struct_fields__, row.__struct_encode_fields__, strict=True)
     names = [told for name, told in fields if getattr(row, name) != getattr(truth, name)]
     return f"the log says otherwise about its {', '.join(names)}"

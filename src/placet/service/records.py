@@ -204,16 +204,19 @@ class _Reader:
                 if step.to == "started":
                     yield self._with_edit(self._of_call(step.at, "effect begun", step.call), step.call)
             case Ended():
-                if step.outcome in ("finished", "failed"):
-                    yield self._of_call(step.at, "effect over", step.call, detail=step.outcome)
-                elif step.outcome == "released":
-                    yield self._of_call(step.at, "released", step.call, detail="what became of it is unknown here")
+                yield from self._of_end(step)
             case ReportedLate():
                 yield self._of_call(step.at, "reported late", step.call, detail=step.outcome)
             case Validated() | Escalated():
                 pass
             case never:
                 assert_never(never)
+
+    def _of_end(self, step: Ended) -> Iterator[AuditEntry]:
+        if step.outcome in ("finished", "failed"):
+            yield self._of_call(step.at, "effect over", step.call, detail=step.outcome)
+        elif step.outcome == "released":
+            yield self._of_call(step.at, "released", step.call, detail="what became of it is unknown here")
 
     def _of_vote(self, step: Required | Voted | VoteWithdrawn) -> AuditEntry:
         match step:

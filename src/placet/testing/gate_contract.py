@@ -19,7 +19,7 @@ from placet.facts.errors import (
     PlacetError,
     TooManyWaiting,
 )
-from placet.facts.ids import split_call_id
+from placet.facts.ids import call_key, split_call_id
 from placet.ports import DeskStore, RequestQuery, RunQuery
 from placet.testing.clock import ManualClock
 
@@ -95,7 +95,7 @@ class GateContract:
 
             assert (call.status, decided.status, done.status) == ("waiting", "claimable", "finished")
             assert permit.arguments == {"order": "7", "cents": 100}
-            assert permit.idempotency_key == call.id
+            assert permit.idempotency_key == call_key(*split_call_id(call.id))
             assert (done.output, done.decided_by, done.attempts) == ("paid", "ops", 1)
             assert await gate.look(call) == done
 

@@ -17,13 +17,20 @@ from placet.stores.sql.statements import Statement, Steps
 _NO_RUN = (None, 0, 0, None, False, False, False, "unbegun")
 
 
-def append(_again: bool, given: Append) -> Steps[None]:
+def _place_of(given: Append) -> Steps[tuple[int | None, int]]:
+    """The run's number and length, where the lines may follow. This is the compare of the compare-and-set: it stands in
+    the transaction of the write, so of two writers that folded the same log one is refused."""
     rows = yield Statement("place", {"id": given.run_id})
     run, length, epoch, owner, *_, status = rows[0] if rows else _NO_RUN
     if given.epoch is not None and (owner is None or epoch != given.epoch):
-        raise taken_over(given.run_id)
+        raise taken_over(given.run_id)  # a driver that was frozen, and thaws, may append nothing
     if length != given.position or status == "ended":
         raise position_conflict(given, length)
+    return run, length
+
+
+def append(_again: bool, given: Append) -> Steps[None]:
+    run, length = yield from _place_of(given)
     if not given.texts:
         return
     if run is None:
