@@ -46,6 +46,7 @@ PYPROJECT = ROOT / "pyproject.toml"
 MCP_SERVERS = ROOT / "tests" / "mcp" / "servers"
 PEERS = ROOT / "bench" / "peers"
 PEER_TESTS = ROOT / "tests" / "peer_tests"
+HOSTS = ROOT / "tests" / "gate" / "hosts"
 WEBSITE = ROOT / "website"
 OLDEST_PYTHON = (3, 11)
 
@@ -492,7 +493,7 @@ def lock(arguments: list[str]) -> int:
         "the lock could not be resolved: check the network and the versions in pyproject.toml, and run it again."
     )
     run_quietly([uv, "pip", "compile", "--quiet", PYPROJECT.name, *scope, *extras, *output, *arguments], env, otherwise)
-    for wanted in sorted([*MCP_SERVERS.glob("*.in"), *PEERS.glob("*.in"), *WEBSITE.glob("*.in")]):
+    for wanted in sorted([*MCP_SERVERS.glob("*.in"), *PEERS.glob("*.in"), *HOSTS.glob("*.in"), *WEBSITE.glob("*.in")]):
         there = ["--generate-hashes", "--no-annotate", "--custom-compile-command", "python3 dev.py lock"]
         there += ["--output-file", str(wanted.with_suffix(".lock").relative_to(ROOT)), str(wanted.relative_to(ROOT))]
         run_quietly([uv, "pip", "compile", "--quiet", *scope[:3], *there, *arguments], env, otherwise)

@@ -16,6 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
 
+EXAMPLES = ("python", "python on-host")
+"""Examples that run; those on a host run in the environment of the framework that their page is about."""
+
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!\\)\[[^\]]*\]\((?P<target>[^)\s]+)\)|(?:src|href)=\"(?P<attribute>[^\"]+)\"")
 _HEADING = re.compile(r"^#{1,6}\s+(?P<text>.+)$", re.MULTILINE)
@@ -61,18 +64,22 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in texts}
 
 
-def run_examples(page: Path) -> int:
-    """Run a page's examples in order, in one namespace, and compare what they print. Returns how many ran."""
+def run_examples(page: Path, kind: str = "python") -> int:
+    """Run a page's examples of this kind in order, in one namespace, and compare what they print. Returns how many."""
     namespace: dict[str, object] = {"__name__": "__main__"}
-    printed, ran = "", 0
+    printed: str | None = ""
+    ran = 0
     with asyncio.Runner() as runner:
         for block in blocks_of(page):
-            if block.info == "python":
+            if block.info == kind:
                 printed = _run(block, namespace, runner)
                 ran += 1
             elif block.info == "output":
                 assert block.follows, f"{name_of(page)}:{block.line}: an output block follows its example at once"
-                _compare(block, printed)
+                if printed is not None:
+                    _compare(block, printed)
+            elif block.info in EXAMPLES:
+                printed = None  # an example that is not run here
     return ran
 
 

@@ -9,7 +9,7 @@ import pytest
 from placet import MemoryStore, default_store, set_default_store
 from tests.docs.pages import PAGES, blocks_of, compile_example, name_of, run_examples
 
-KNOWN_KINDS = {"", "python", "python not-run", "output", "text", "json"}
+KNOWN_KINDS = {"", "python", "python on-host", "python not-run", "output", "text", "json"}
 """Whoever writes another word after the backticks should know that nothing checks that block."""
 
 
@@ -38,6 +38,16 @@ def test_a_block_that_is_not_run_is_code_for_another_library_and_compiles(page: 
     for block in not_run:
         compile_example(block)
         assert "placet" not in block.text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_an_example_for_a_framework_runs_with_it(page: Path) -> None:
+    """`tests/gate/hosts` runs it, in the framework's own environment."""
+    kinds = {block.info for block in blocks_of(page)}
+    framework = page.stem.removeprefix("gate-").replace("-", "_")
+    file = Path(__file__).parents[1] / "gate" / "hosts" / f"check_{framework}.py"
+
+    assert "python on-host" not in kinds or f'run_examples(DOCS / "{page.name}", "python on-host")' in file.read_text()
 
 
 def test_an_example_that_prints_something_else_than_its_page_shows_is_found(tmp_path: Path, monkeypatch) -> None:
