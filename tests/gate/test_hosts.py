@@ -39,3 +39,7 @@ def run_with(host: str, file: str) -> None:
 
 def test_openai_agents() -> None:
     run_with("openai-agents", "check_openai_agents.py")
+
+
+def test_langchain() -> None:
+    run_with("langchain", "check_langchain.py")

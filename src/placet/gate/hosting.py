@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -57,7 +57,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return await self.permit(await self.propose(tool, arguments, **more))
         except (GateError, TooManyWaiting) as error:
-            return _refusal(tool, error)
+            return refusal(tool, error)
 
     async def propose(self, tool: str, arguments: Mapping[str, object], **more: Any) -> GateCall | Words:
         """The call of this identity as it stands; words for what can be no call, whoever asks again. GateError when the
@@ -68,7 +68,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         except TooManyWaiting:
             raise
         except (InvalidProposal, LimitExceeded) as error:
-            return _refusal(tool, error)
+            return refusal(tool, error)
 
     async def permit(self, call: GateCall | Words) -> Permit | Words:
         """Wait until the call may run, and claim it. A call that was executed before is read, not executed again."""
@@ -102,6 +102,33 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
+class Bubbled(BaseException):
+    """A host's own signal came out of a tool (the graph pauses, the call is deferred). The tool may have begun: leaving
+    `executing` with this reports the outcome as unknown, and a person is asked."""
+
+    def __init__(self, signal: Exception) -> None:
+        super().__init__()
+        self.signal = signal
+
+
+@contextlib.contextmanager
+def bubbling(*signals: type[Exception]) -> Iterator[None]:
+    """Inside of `executing`: a signal of the host is no failure of the tool."""
+    try:
+        yield
+    except signals as error:
+        raise Bubbled(error) from error
+
+
+@contextlib.contextmanager
+def bubbled() -> Iterator[None]:
+    """Outside of `executing`: the host gets its own signal."""
+    try:
+        yield
+    except Bubbled as error:
+        raise error.signal from None
+
+
 def words_for(call: GateCall) -> Words:
     """What the model reads about a call that is not to be executed now."""
     match call.status:
@@ -126,7 +153,7 @@ def slips_past(what: str, found: list[str]) -> UserError:
     )
 
 
-def _refusal(tool: str, error: Exception) -> Words:
+def refusal(tool: str, error: Exception) -> Words:
     return Words(f"'{tool}' was not run: {error}")
 
 

@@ -34,6 +34,7 @@ class Bank:
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self.folder = file.parent
 
     def refund(self, order: str, cents: int) -> str:
         with self._file.open("a") as out:
