@@ -90,7 +90,7 @@ def in_a_shell(words: list[str], place: Mapping[str, str], tmp_path: Path) -> li
         env=with_placet(place, tmp_path),
         capture_output=True,
         encoding="utf-8",
-        timeout=50,
+        timeout=120,
         check=True,
     )
     return done.stdout.splitlines()
