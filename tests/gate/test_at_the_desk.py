@@ -25,6 +25,7 @@ from placet.facts.ids import split_call_id
 from placet.gate import Gate
 from placet.service.audit import verify
 from placet.service.doctor import examine
+from placet.service.guest_limits import GuestLimits
 from placet.service.records import records
 from tests.gate.scenes import RemoteScene, Scene, embedded_scene, remote_scene, serving
 
@@ -119,6 +120,15 @@ async def test_no_engine_drives_a_guests_session_and_it_is_no_news_for_one(tmp_p
         assert await scene.store.runnable(scene.clock.now(), 10) == []
         assert (await scene.store.numbers()).due == 0
         assert [each.findings for each in findings] == [[]]
+
+
+@pytest.mark.promise("P8")
+async def test_a_desk_may_ask_about_every_call_whatever_its_guest_says(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'placet.db'}"
+    async with Gate(store, guest="jobs", limits=GuestLimits(passes=False)) as gate:
+        call = await gate.propose("refund", {}, session="s", call_id="c", needs_approval=False)
+
+        assert call.status == "waiting"
 
 
 async def test_four_eyes_hold_for_the_calls_of_a_guest() -> None:

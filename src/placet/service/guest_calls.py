@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeVar
 
+import msgspec
+
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.core.claim import (
     AskedAnew,
@@ -104,6 +106,8 @@ class GuestCalls:
     async def propose(self, guest: Guest, proposal: Proposal) -> GateCall:
         """The call of this identity: as it stands, if there is one; else it is asked about."""
         check_guest(guest)
+        if not self.limits.passes:
+            proposal = msgspec.structs.replace(proposal, needs_approval=True)
         proposed, values = checked(guest, proposal)
         for _ in range(MAX_TRIES):
             run_id = await self._sessions.newest(guest, proposal.session)

@@ -8,6 +8,8 @@ import msgspec
 class GuestLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What one guest may do, and how long its sessions get."""
 
+    passes: bool = True
+    """Whether a guest's own word that no approval is needed counts. False: every call asks, or meets a grant."""
     max_waiting: int = 200
     """Calls of one guest, through one source, that may wait for people."""
     asks_per_second: float = 20.0
