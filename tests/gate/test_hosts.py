@@ -43,3 +43,7 @@ def test_openai_agents() -> None:
 
 def test_langchain() -> None:
     run_with("langchain", "check_langchain.py")
+
+
+def test_pydantic_ai() -> None:
+    run_with("pydantic-ai", "check_pydantic_ai.py")
