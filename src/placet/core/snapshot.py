@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, fields, replace
 
 from placet.core.approvals import Ledger, LedgerContents
 from placet.core.state import RunFold
-from placet.facts.codec import encodable
+from placet.facts.codec import encode
 
 
 class UnusableFold(ValueError):
@@ -29,34 +29,27 @@ def is_between_turns(run: RunFold) -> bool:
 
 def dump(run: RunFold) -> bytes:
     assert is_between_turns(run), "what is open comes out of the log"
-    return _encoder().encode(replace(run, children={}))  # with their calls, nested runs are over
+    shot = asdict(replace(run, children={}))  # with their calls, nested runs are over
+    shot["ledger"] = run.ledger.contents()
+    return encode(shot)
 
 
 def restore(data: bytes) -> RunFold:
     """The fold whose bytes these are; UnusableFold when they are none."""
     try:
-        run = _decoder().decode(data)
+        shot = asdict(_decoder().decode(data))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UnusableFold(str(error)) from error
+    shot["ledger"] = Ledger.of(shot["ledger"])
+    run = RunFold(**shot)
     if not is_between_turns(run):
         raise UnusableFold("it is not the fold of a run between two turns")
     return run
 
 
-def _written(value: object) -> object:
-    return value.contents() if isinstance(value, Ledger) else encodable(value)
-
-
-def _read(kind: type, value: object) -> object:
-    return Ledger.of(msgspec.convert(value, LedgerContents)) if kind is Ledger else value
-
-
-# Both are not made at import: it takes a millisecond, and only durable stores cache folds.
-@functools.cache
-def _encoder() -> msgspec.json.Encoder:
-    return msgspec.json.Encoder(enc_hook=_written)
-
-
-@functools.cache
-def _decoder() -> msgspec.json.Decoder[RunFold]:
-    return msgspec.json.Decoder(RunFold, dec_hook=_read)
+@functools.cache  # not at import: it takes a millisecond, and only durable stores cache folds
+def _decoder() -> msgspec.json.Decoder[msgspec.Struct]:
+    """Of the fold's own fields, with the ledger as plain values: msgspec alone reads them, and calls nothing of ours
+    for each value of the history."""
+    named = {each.name: each.type for each in fields(RunFold)} | {"ledger": LedgerContents}
+    return msgspec.json.Decoder(msgspec.defstruct("_Cached", list(named.items())))
