@@ -198,6 +198,8 @@ async def test_a_late_copy_of_a_vote_counts_neither_twice_nor_after_a_newer_one(
     state = (await Runner.run(agent, copy, store=store)).to_state()
 
     assert {vote.by: vote.verdict for vote in state.get_interruptions()[0].votes} == {"ana": "reject"}
+    cast = [fact for record in read_lines(state._log.lines) for fact in record.facts if isinstance(fact, VoteCast)]
+    assert [vote.verdict for vote in cast] == ["approve", "reject"]
 
 
 async def test_a_name_in_a_program_cannot_vote_for_a_group_and_is_told_so() -> None:
