@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 FROM_OUTSIDE = {"README.md": "overview.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 LINK = re.compile(r"(?P<bang>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
+EXAMPLE = re.compile(r"^```python (?:not-run|on-host)$", re.MULTILINE)
+"""A word for the tests, which the site would not take for a language."""
 ERROR_ENDINGS = ("Error", "Exceeded", "Triggered", "Conflict", "Finished", "Denied", "Unknown", "Refused", "Broken")
 
 
@@ -29,6 +31,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     is_from_outside = page.file.src_uri in FROM_OUTSIDE.values()
+    markdown = EXAMPLE.sub("```python", markdown)
     return LINK.sub(lambda link: _on_the_site(link, files, is_from_outside), markdown)
 
 
