@@ -262,7 +262,9 @@ def _refuse_if_unknowable(item: ToolApprovalItem, given: DecisionInput) -> None:
     request = _hosted_request(item)
     if request is None:
         return
-    if given.always and not (field_of(request, "server_label") and item.name):
+    if given.always:
+        if field_of(request, "server_label") and item.name:
+            return  # it is about all calls of this tool, so that it takes no one of them
         raise UserError(
             "A standing decision about a hosted MCP tool needs an item with a non-empty server_label and tool name."
         )
