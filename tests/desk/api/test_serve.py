@@ -271,7 +271,7 @@ def test_what_does_not_end_in_time_is_broken_off_and_in_doubt(tmp_path: Path) ->
 
     assert code == 130
     assert (tmp_path / "effects.log").read_text() == "begun "
-    assert "broken off while it ran" in told
+    assert "broken off while it ran" in " ".join(told.split())  # a picture breaks its lines
 
 
 def test_a_second_signal_waits_for_nothing(tmp_path: Path) -> None:
