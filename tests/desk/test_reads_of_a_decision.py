@@ -17,7 +17,7 @@ from placet.stores.sqlite.file import SQLiteFile
 from placet.testing.desk_contracts import RunWriter
 from tests.support.desk_server import running_desk
 
-REQUEST = "SELECT data, status, closing, escalated_at FROM placet_requests WHERE id ="
+REQUEST = "SELECT data, status, closing, escalated_at, ballot FROM placet_requests WHERE id ="
 LOG = "SELECT r.length, r.head, r.key, l.text"
 APPEND = "INSERT INTO placet_lines"
 

@@ -174,7 +174,7 @@ class Soak:
             except PlacetError:
                 self.tally.refused += 1  # somebody else was first, or the question is gone
                 return
-            self.tally.said[request.id].add(verdict)
+            self.tally.said[key_of_request(request.id)].add(verdict)
             if request.kind == "in_doubt" and verdict == "approve":
                 self.tally.doubts_run_again[key_of_request(request.id).partition("#")[0]] += 1
             return

@@ -27,7 +27,7 @@ def run_with(host: str, file: str) -> None:
     command = [str(place / "bin" / "python"), "-m", "pytest", "-q", "--noconftest", "-c", str(HERE / "pytest.ini")]
     done = subprocess.run(  # noqa: S603  # programs of our own
         [*command, "--rootdir", str(dev.ROOT), str(HERE / file)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENAI_API_KEY": ""},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENAI_API_KEY": "", "PYTEST_ADDOPTS": ""},
         cwd=dev.ROOT,
         capture_output=True,
         text=True,

@@ -69,6 +69,7 @@ async def test_the_message_of_a_call_that_begins_at_once_offers_no_undo_any_more
     await page.get_by_role("button", name="Approve").click()
     toast = page.locator(".toast", has_text="Approved: delete_folder")
     await expect(toast.get_by_role("button", name="Undo")).to_be_visible()
+    await toast.hover()  # a message stays as long as somebody points at it
 
     await desk.desk.release_hold("tool", "delete_folder", by="ops")
 
