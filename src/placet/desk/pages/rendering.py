@@ -19,6 +19,7 @@ from placet.desk.pages import text_format
 from placet.desk.web.context import actor_or_none, csrf_of, web_of
 from placet.desk.web.feed import kind_name
 from placet.facts import events
+from placet.facts.ids import key_of_request
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -47,6 +48,7 @@ def environment() -> Environment:
     )
     made.filters |= {
         "age": text_format.age,
+        "call_key": lambda request: key_of_request(request).partition("#")[0],  # as events name the call
         "clock": text_format.clock,
         "cut": text_format.shortened,
         "iso": text_format.iso,
