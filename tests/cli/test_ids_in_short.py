@@ -11,7 +11,8 @@ import click
 import pytest
 
 from placet.cli.main import main
-from placet.cli.naming import NothingNamed, fits, the_one
+from placet.cli.naming import NothingNamed, the_one
+from placet.core.short_ids import is_part
 from tests.cli.running import at_a_terminal
 from tests.support.desk_server import in_thread
 
@@ -46,7 +47,7 @@ def place(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     [("run_01ab", True), ("01ab", True), ("yz", True), ("run_", False), ("", False), ("b", False), ("cd9yz", True)],
 )
 def test_an_id_is_meant_by_its_beginning_or_end_with_its_kind_or_without(typed: str, is_meant: bool) -> None:
-    assert fits("run_01abcd9yz", typed) is is_meant
+    assert is_part(typed, "run_01abcd9yz") is is_meant
 
 
 def test_what_fits_several_or_nothing_is_said() -> None:

@@ -44,7 +44,7 @@ def test_what_several_have_is_refused_and_all_of_them_are_listed() -> None:
 
 def test_of_very_many_only_some_are_named() -> None:
     with pytest.raises(NotPending, match="and 92 more"):
-        find_id("run_", [f"run_{number:03}" for number in range(100)], "run")
+        find_id("run_0", [f"run_{number:03}" for number in range(100)], "run")
 
 
 @pytest.mark.parametrize("typed", ["", "q2", "_t1c0", "xyz", "RUN_01AAAA"])

@@ -41,9 +41,9 @@ def is_part(typed: str, public: str) -> bool:
     """Whether this is a beginning (with its kind, `run_`, or without) or an end of the id, in today's form or in the
     first.
 
-    Nothing fits an empty text: it is what a script writes whose variable is not set.
+    Nothing fits an empty text, or a kind alone: it is what a script writes whose variable is not set.
     """
-    if not typed:
+    if not typed or _KIND.fullmatch(typed):
         return False
     forms = (public, _KIND.sub("", public, count=1), key_of_request(public))
     return any(form.startswith(typed) or form.endswith(typed) for form in forms)
