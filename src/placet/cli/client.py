@@ -8,7 +8,7 @@ import asyncio
 import json
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -147,7 +147,17 @@ class Client:
             while True:
                 yield self._runner.run(following())
         finally:
-            self._runner.run(events.aclose())
+            _close(self._runner, events.aclose())
+
+
+def _close(runner: asyncio.Runner, closing: Coroutine[Any, Any, object]) -> None:
+    """Close something. An impatient second Ctrl-C stops the loop on the way: the command is still only interrupted."""
+    try:
+        runner.run(closing)
+    except RuntimeError as error:
+        if not isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        raise KeyboardInterrupt from error
 
 
 @contextmanager
@@ -163,7 +173,7 @@ def client_of(place: Place, *, begins: bool = False) -> Iterator[Client]:
         try:
             yield Client(runner, desk)
         finally:
-            runner.run(opened.__aexit__(None, None, None))
+            _close(runner, opened.__aexit__(None, None, None))
 
 
 @asynccontextmanager

@@ -38,9 +38,10 @@ async def press_twice(page: Page, press: Any, gap: int) -> bool:
 async def middle(page: Page, name: str) -> tuple[float, float]:
     """Where a button is, once it takes a decision."""
     button = page.get_by_role("button", name=name, exact=True).first
-    await expect(button).to_be_enabled()
-    box = await button.bounding_box()
-    assert box is not None
+    box = None
+    while box is None:  # the card may be drawn anew in between; the test's own time is the limit
+        await expect(button).to_be_enabled()
+        box = await button.bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
