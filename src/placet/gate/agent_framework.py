@@ -81,7 +81,8 @@ class GateMiddleware(FunctionMiddleware):
         if not found:
             # Another error would be told to the model, which could do nothing about it.
             raise MiddlewareFailure(
-                "The gate needs to know the conversation: run the agent with session=…, or GateMiddleware(…, session=…)."
+                "The gate needs to know the conversation: run the agent with session=…, or say "
+                "GateMiddleware(…, session=…)."
             )
         return str(found)
 
@@ -106,8 +107,9 @@ def _tools(agent: Any) -> Iterable[Any]:
 
 
 def _name(tool: Any) -> str:
-    get = tool.get if isinstance(tool, Mapping) else lambda key: getattr(tool, key, None)
-    return str(get("name") or get("type") or type(tool).__name__)
+    if isinstance(tool, Mapping):
+        return str(tool.get("name") or tool.get("type") or type(tool).__name__)
+    return str(getattr(tool, "name", None) or type(tool).__name__)
 
 
 def _mapping(arguments: Any) -> JsonObject:
