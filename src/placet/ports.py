@@ -382,6 +382,31 @@ class RecordStore(Protocol):
         ...
 
 
+class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a subscription is told: one event, the same at every try."""
+
+    id: str
+    """The same at every try: by it a receiver knows what it has seen."""
+    type: str
+    body: bytes
+    """JSON."""
+
+
+class Delivered(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one try."""
+
+    error: str | None = None
+    """None: the receiver has it."""
+    is_gone: bool = False
+    """The receiver wants nothing any more."""
+
+
+class Channel(Protocol):
+    """A way on which one receiver is told. Trouble is an answer, not an exception: it is tried again."""
+
+    async def send(self, message: OutgoingMessage, now: float) -> Delivered: ...
+
+
 class OldestRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What has waited longest for a person. Its arguments are not shown."""
 

@@ -1,0 +1,1 @@
+"""Channels: ways on which people and programs are told that something waits, each behind `placet.ports.Channel`."""

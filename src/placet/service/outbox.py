@@ -1,0 +1,359 @@
+"""The outbox: tells every subscription what happens, at least once, in order per request, out of the store's feed.
+
+A subscription has one sender at a time, in the process that holds its lease. When that process dies, another goes on
+where the cursor stands. A message that fails is parked and tried again later and later; what is about the same request
+waits behind it, all else goes on. One that fails too often becomes a dead letter, which people see and can send again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TypeAlias
+
+import msgspec
+
+from placet.channels.webhook import WebhookChannel
+from placet.clock import Clock
+from placet.facts.codec import JsonObject, encode
+from placet.facts.ids import mint
+from placet.ports import Channel, Delivered, DeskStore, OutgoingMessage, StoredRecord
+from placet.service.outbox_events import Event, events_of, iso
+from placet.service.subscriptions import (
+    CURSOR,
+    DEAD,
+    MOST_DEAD,
+    PARKED,
+    Letter,
+    Subscription,
+    Subscriptions,
+    cursor_record,
+    letter_record,
+    read_cursor,
+    read_letter,
+)
+from placet.stores.outages import Outage
+
+logger = logging.getLogger("placet.outbox")
+
+LEASE = "outbox_lease"
+AT_ONCE = 8
+"""Messages about different requests that one receiver gets at the same time."""
+BATCH = 100
+"""Appends that are read at once: after a crash, at most these are told again."""
+MOST_PARKED = 500
+"""With so many, the receiver is down: nothing more is read for it until some got through, or were given up."""
+IS_DOWN = 5
+"""Failures in a row after which only one message at a time is tried."""
+FAR = 1000
+"""Appends that mean nothing to a subscription, after which its cursor is written all the same."""
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """How patient an outbox is."""
+
+    first_retry: float = 5.0
+    longest_retry: float = 1800.0
+    tries: int = 16
+    """Then it is a dead letter: after about four hours."""
+    lease: float = 15.0
+    look: float = 1.0
+    """Seconds between two looks for what no news tells of: subscriptions, and letters to be sent again."""
+
+    def pause(self, tries: int, chance: float) -> float:
+        """Twice as long each time, and up to a quarter of it more by chance: not all receivers are asked at once."""
+        return float(min(self.longest_retry, self.first_retry * 2.0 ** min(tries - 1, 40)) * (1 + chance / 4))
+
+
+ChannelOf: TypeAlias = Callable[[Subscription, float], Channel]
+
+
+class Outbox:
+    """Serves all subscriptions of a store in this process, as far as no other process does."""
+
+    def __init__(
+        self,
+        store: DeskStore,
+        clock: Clock,
+        *,
+        base_url: str = "",
+        allowed: Sequence[str] = (),
+        pace: Pace | None = None,
+        channel_of: ChannelOf | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._base_url = base_url.rstrip("/")
+        self._pace = pace or Pace()
+        self._allowed = tuple(allowed)
+        self._channel_of = channel_of or self._webhook
+        self._chance = chance
+        self.subscriptions = Subscriptions(store, clock, self._allowed)
+
+    def _webhook(self, subscription: Subscription, now: float) -> Channel:
+        keys = [each.key for each in subscription.secrets if each.until is None or each.until > now]
+        return WebhookChannel(subscription.url, keys, allowed=self._allowed)
+
+    async def test(self, subscription: Subscription) -> Delivered:
+        """Send a message that means nothing, at once, and say what came of it."""
+        now = self._clock.now()
+        body = encode({"type": "test", "timestamp": iso(now), "data": {"subscription": subscription.name}})
+        message = OutgoingMessage(id=mint("msg"), type="test", body=body)
+        return await self._channel_of(subscription, now).send(message, now)
+
+    async def serve(self) -> None:
+        """Until cancelled."""
+        senders: dict[str, tuple[Subscription, asyncio.Task[None]]] = {}
+        outage = Outage(logger, "outbox_interrupted", "outbox_resumed")
+        try:
+            while True:
+                try:
+                    wanted = {each.id: each for each in await self.subscriptions.all() if each.suspended is None}
+                    await self._follow(wanted, senders)
+                    outage.end()
+                except Exception as error:  # noqa: BLE001  # mostly a store that is away: there is another time
+                    outage.note(error)
+                await asyncio.sleep(self._pace.look)
+        finally:
+            await _end([task for _, task in senders.values()])
+
+    async def _follow(
+        self, wanted: dict[str, Subscription], senders: dict[str, tuple[Subscription, asyncio.Task[None]]]
+    ) -> None:
+        """One sender for each subscription, as it is now."""
+        over = [name for name, (known, _) in senders.items() if wanted.get(name) != known]
+        await _end([senders.pop(name)[1] for name in over])
+        for name, subscription in wanted.items():
+            if name not in senders:
+                senders[name] = (subscription, asyncio.create_task(self._send_for(subscription)))
+
+    async def _send_for(self, subscription: Subscription) -> None:
+        outage = Outage(logger, "sending_interrupted", "sending_resumed")
+        while True:
+            try:
+                async with self._lease(subscription.id) as is_ours:
+                    if is_ours:
+                        await _Sender(self, subscription).send()
+                outage.end()
+            except Exception as error:  # noqa: BLE001  # one subscription's trouble is not the others'
+                outage.note(error)
+            await asyncio.sleep(self._pace.look)
+
+    @asynccontextmanager
+    async def _lease(self, subscription_id: str) -> AsyncIterator[bool]:
+        """The right to send for a subscription, renewed as long as this is entered; whoever loses it is cancelled."""
+        holder = mint("sender")
+
+        def record() -> StoredRecord:
+            until = self._clock.now() + self._pace.lease
+            return StoredRecord(kind=LEASE, id=subscription_id, data=holder, owner=holder, expires_at=until)
+
+        if not await self._store.add_record(record()):
+            yield False
+            return
+        lost = False
+        task = asyncio.current_task()
+        assert task is not None
+
+        async def renew() -> None:
+            nonlocal lost
+            while True:
+                await asyncio.sleep(self._pace.lease / 3)
+                try:
+                    lost = not await self._store.replace_record(record(), was=holder)
+                except Exception:  # noqa: BLE001  # a store that is away: who cannot renew must not go on
+                    lost = True
+                if lost:
+                    task.cancel()
+                    return
+
+        renewing = asyncio.create_task(renew())
+        try:
+            yield True
+        except asyncio.CancelledError:
+            if not lost or task.uncancel() > 0:
+                raise
+            logger.warning("lease lost", extra={"action": "outbox_lease_lost", "subscription": subscription_id})
+        finally:
+            await _end([renewing])
+            with suppress(Exception):  # it ends by itself
+                await self._store.remove_records(LEASE, holder)
+
+    # -- what a sender needs ------------------------------------------------------------------------------------------
+
+    def message_of(self, subscription: Subscription, event: Event) -> OutgoingMessage:
+        place = f"{subscription.id}/{event.sequence}/{event.index}".encode()
+        data = dict(event.data)
+        if self._base_url:
+            data["url"] = f"{self._base_url}{_page_of(event)}"
+        if subscription.shows_arguments and event.arguments is not None:
+            data["arguments"] = event.arguments
+        body: JsonObject = {"type": event.type, "timestamp": iso(event.at), "data": data}
+        message_id = f"msg_{hashlib.sha256(place).hexdigest()[:32]}"
+        return OutgoingMessage(id=message_id, type=event.type, body=encode(body))
+
+    async def try_to_send(self, subscription: Subscription, message: OutgoingMessage) -> Delivered:
+        now = self._clock.now()
+        try:
+            return await self._channel_of(subscription, now).send(message, now)
+        except Exception as error:  # a channel's bug must not stop what comes after
+            logger.exception("channel failed", extra={"action": "channel_failed", "subscription": subscription.id})
+            return Delivered(error=repr(error)[:300])
+
+    def retry_at(self, tries: int) -> float:
+        return self._clock.now() + self._pace.pause(tries, self._chance())
+
+
+def _page_of(event: Event) -> str:
+    request = event.data.get("request_id")
+    return f"/runs/{event.key}" if request is None else f"/inbox?request={request}"
+
+
+class _Sender:
+    """Sends for one subscription, while its process has the right to."""
+
+    def __init__(self, outbox: Outbox, subscription: Subscription) -> None:
+        self._outbox = outbox
+        self._store = outbox._store
+        self._subscription = subscription
+        self._pace = outbox._pace
+        self._failures = 0
+        """In a row."""
+        self._probe_at = 0.0
+        """When a receiver that is down is tried again."""
+        self._is_gone = False
+
+    async def send(self) -> None:
+        stored = await self._store.record(CURSOR, self._subscription.id)
+        if stored is None:  # it was removed
+            return
+        saved = seen = read_cursor(stored)
+        while not self._is_gone:
+            parked = [read_letter(each) for each in await self._store.records(PARKED, owner=self._subscription.id)]
+            await self._retry(parked)
+            entries = await self._store.feed(seen, BATCH) if self._may_read(len(parked)) else []
+            if not entries:
+                await self._wait(seen, parked)
+                continue
+            seen = entries[-1].sequence
+            events = [event for entry in entries for event in await events_of(self._store, entry)]
+            wanted = [event for event in events if self._wants(event)]
+            await self._tell(wanted)
+            if wanted or seen - saved >= FAR:  # what failed is parked by now: nothing is lost if we die here
+                if not await self._store.replace_record(cursor_record(self._subscription.id, seen), was=str(saved)):
+                    return  # another process went on: what it wrote stands
+                saved = seen
+        await self._outbox.subscriptions.suspend(self._subscription.id, "the receiver answered that it is gone (410)")
+
+    def _may_read(self, parked: int) -> bool:
+        return parked < MOST_PARKED and self._failures < IS_DOWN and not self._is_gone
+
+    async def _wait(self, seen: int, parked: Sequence[Letter]) -> None:
+        if not self._may_read(len(parked)):  # news would wake us again and again
+            await asyncio.sleep(min(self._pace.look, self._pace.first_retry))
+            return
+        first = min((each.next_at for each in parked), default=float("inf")) - self._outbox._clock.now()
+        await self._store.wait_for_news(seen, max(0.01, min(self._pace.look, first)))
+
+    def _wants(self, event: Event) -> bool:
+        return self._subscription.filters.want(event.type, event.agent, event.tool, event.groups)
+
+    async def _tell(self, events: Sequence[Event]) -> None:
+        """Tell these: each request's in their order, several requests at once."""
+        if not events:
+            return
+        stored = await self._store.records(PARKED, owner=self._subscription.id)
+        blocked = {read_letter(each).key for each in stored}
+        queues: dict[str, list[Event]] = {}
+        for event in events:
+            queues.setdefault(event.key, []).append(event)
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def tell(key: str, queue: Sequence[Event]) -> None:
+            async with places:
+                is_blocked = key in blocked
+                for event in queue:
+                    is_blocked = not await self._first_try(event, is_blocked=is_blocked)
+
+        async with asyncio.TaskGroup() as tasks:
+            for key, queue in queues.items():
+                tasks.create_task(tell(key, queue))
+
+    async def _first_try(self, event: Event, *, is_blocked: bool) -> bool:
+        """Whether it got through. Behind one that did not, or to a receiver that is down, it is not tried."""
+        message = self._outbox.message_of(self._subscription, event)
+        result = Delivered(error="waits behind an earlier one")
+        is_tried = not is_blocked and self._failures < IS_DOWN
+        if is_tried:
+            result = await self._outbox.try_to_send(self._subscription, message)
+            self._count(result)
+        if result.error is None:
+            return True
+        tries = 1 if is_tried else 0
+        letter = Letter(
+            id=f"{self._subscription.id}_{event.sequence:016d}_{event.index:04d}",
+            key=event.key,
+            message_id=message.id,
+            type=message.type,
+            body=message.body.decode(),
+            tries=tries,
+            next_at=self._outbox.retry_at(max(1, tries)),
+            error=result.error,
+        )
+        await self._store.add_record(letter_record(PARKED, self._subscription.id, letter))
+        return False
+
+    def _count(self, result: Delivered) -> None:
+        self._failures = 0 if result.error is None else self._failures + 1
+        self._is_gone = self._is_gone or result.is_gone
+        if self._failures >= IS_DOWN:
+            self._probe_at = self._outbox.retry_at(self._failures - IS_DOWN + 1)
+
+    async def _retry(self, parked: Sequence[Letter]) -> None:
+        """Try what is due: of each request only the oldest, and of a receiver that is down only one."""
+        passed: set[str] = set()
+        for letter in parked:  # they come in the order of their ids, which is that of the events
+            now = self._outbox._clock.now()
+            is_down = self._failures >= IS_DOWN
+            if self._is_gone or (is_down and now < self._probe_at):
+                return
+            is_early = letter.next_at > now and not is_down
+            if letter.key in passed or is_early or not await self._try_again(letter):
+                passed.add(letter.key)
+
+    async def _try_again(self, letter: Letter) -> bool:
+        message = OutgoingMessage(id=letter.message_id, type=letter.type, body=letter.body.encode())
+        result = await self._outbox.try_to_send(self._subscription, message)
+        self._count(result)
+        tries = letter.tries + 1
+        if result.error is None:
+            await self._store.take_record(PARKED, letter.id)
+        elif tries >= self._pace.tries:
+            await self._give_up(msgspec.structs.replace(letter, tries=tries, error=result.error))
+        else:
+            later = msgspec.structs.replace(
+                letter, tries=tries, error=result.error, next_at=self._outbox.retry_at(tries)
+            )
+            await self._store.replace_record(letter_record(PARKED, self._subscription.id, later))
+        return result.error is None
+
+    async def _give_up(self, letter: Letter) -> None:
+        logger.warning(
+            "dead letter", extra={"action": "dead_letter", "subscription": self._subscription.id, "letter": letter.id}
+        )
+        dead = await self._store.records(DEAD, owner=self._subscription.id, limit=MOST_DEAD)
+        if len(dead) >= MOST_DEAD:
+            await self._store.take_record(DEAD, dead[0].id)
+        await self._store.add_record(letter_record(DEAD, self._subscription.id, letter))
+        await self._store.take_record(PARKED, letter.id)
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
