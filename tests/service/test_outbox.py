@@ -99,6 +99,7 @@ async def test_a_poison_event_holds_up_its_own_request_alone_and_can_be_sent_aga
             told_meanwhile = receiver.told()
             await until(both_are_dead)
             letters = await outbox.subscriptions.dead(subscription.id)
+            assert not await outbox.subscriptions.send_again("hook_another", letters[0].id)
             poison.clear()
             assert all([await outbox.subscriptions.send_again(subscription.id, each.id) for each in letters])
             await until(got(receiver, 4))
@@ -106,7 +107,45 @@ async def test_a_poison_event_holds_up_its_own_request_alone_and_can_be_sent_aga
         assert told_meanwhile == [good, good]
         assert [event["type"] for event in receiver.got[2:]] == ["request.waiting", "request.decided"]
         assert await outbox.subscriptions.dead(subscription.id) == []
-        assert not await outbox.subscriptions.send_again("hook_another", letters[0].id)
+
+
+@pytest.mark.promise("P25")
+async def test_a_decision_is_not_told_before_its_question_however_often_that_fails(url: str) -> None:
+    tries, fails = 0, True
+
+    def answer(event: JsonObject) -> Delivered:
+        nonlocal tries
+        is_question = event["type"] == "request.waiting" and event["data"]["tool"] == "pay"  # type: ignore[index, call-overload]
+        tries += is_question
+        return DOWN if is_question and fails else OK
+
+    receiver = Receiver(answer)
+    async with open_store(url) as store:
+        outbox = outbox_to(store, {"one": receiver}, Pace(first_retry=0.01, longest_retry=0.02, tries=10**6, look=0.02))
+        subscription = await subscribe(outbox, "one")
+        run = RunWriter()
+
+        async def is_parked() -> bool:
+            return bool(await outbox.subscriptions.parked(subscription.id))
+
+        async def is_tried_often() -> bool:
+            return tries >= before + 5
+
+        async with serving(outbox):
+            (request,) = await run.ask(store, "pay")
+            await until(is_parked)
+            await run.decide(store)  # in a later batch than the question
+            other = await asked_and_decided(store, tool="mail")
+            await until(got(receiver, 2))
+            before = tries
+            await until(is_tried_often)
+            told_meanwhile = receiver.told()
+            fails = False
+            await until(got(receiver, 4))
+
+    assert told_meanwhile == [other, other]
+    assert receiver.told()[2:] == [request, request]
+    assert [event["type"] for event in receiver.got[2:]] == ["request.waiting", "request.decided"]
 
 
 @pytest.mark.promise("P25")
@@ -177,7 +216,7 @@ async def test_filters_and_thin_messages(url: str) -> None:
     assert receivers["board"].got == []
     first: JsonObject = receivers["pays"].got[0]["data"]  # type: ignore[assignment]
     assert "arguments" not in first
-    assert (first["digest"], first["url"]) == (row.digest, f"https://desk.example.com/inbox?request={paid}")
+    assert (first["digest"], first["url"]) == (row.digest, f"https://desk.example.com/inbox?open={paid}")
     assert all(each == {"n": 1} for each in receivers["whole"].told("arguments"))
 
 

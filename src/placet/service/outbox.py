@@ -211,7 +211,7 @@ class Outbox:
 
 def _page_of(event: Event) -> str:
     request = event.data.get("request_id")
-    return f"/runs/{event.key}" if request is None else f"/inbox?request={request}"
+    return f"/runs/{event.key}" if request is None else f"/inbox?open={request}"
 
 
 class _Sender:
