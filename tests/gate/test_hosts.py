@@ -49,6 +49,5 @@ def test_pydantic_ai() -> None:
     run_with("pydantic-ai", "check_pydantic_ai.py")
 
 
-@pytest.mark.long
 def test_agent_framework() -> None:
     run_with("agent-framework", "check_agent_framework.py")
