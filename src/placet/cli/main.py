@@ -45,6 +45,7 @@ COMMANDS = {
     "top": ("commands.top:top", "a fleet at a glance: workers, runs, what has waited longest"),
     "migrate": ("commands.migrate:migrate", "create a store's schema, or bring it up to date"),
     "port": ("commands.port:port", "move in programs written for the OpenAI Agents SDK"),
+    "hook": ("commands.hook:hook", "ask about a call that a coding assistant is about to execute"),
     "completion": ("commands.completion:completion", "a script with which your shell completes all this"),
 }
 """Each command with the place of its code in this package, and what it is for."""
