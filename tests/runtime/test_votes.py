@@ -417,3 +417,21 @@ async def test_a_call_that_may_have_happened_needs_the_same_votes_again() -> Non
 
     assert tries == [5, 5]
     assert result.final_output == "done"
+
+
+@pytest.mark.promise("P11")
+async def test_a_vote_in_a_document_that_claims_an_assurance_counts_as_a_name_alone() -> None:
+    tools, store = Tools(), OwnStore()
+    agent = clerk(tools, Needs(1, assurance="password"))
+    state = await paused(agent, store)
+    state.approve(state.get_interruptions()[0], by="ana")
+    document = state.to_json()
+    [vote] = document["staged"]
+    fields = ["tag", *VoteCast.__struct_fields__]
+    vote[fields.index("via")], vote[fields.index("assurance")] = "session", "signed"
+    forged = await RunState.from_json(agent, document)
+
+    with pytest.raises(AccessDenied, match="«none» is below «password»"):
+        await Runner.run(agent, forged, store=store)
+
+    assert tools.ran == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
@@ -174,9 +174,23 @@ def _read(raw: bytes) -> StateDocument:
         raise StateRefused(f"The state's log contradicts itself ({error}): it was altered.") from error
     if not run.started:
         raise StateRefused("The state's log is empty: it was cut.")
-    return StateDocument(
-        log, run, wire.staged, wire.context, wire.made_by_hand, wire.entries, wire.has_wrapper, wire.added
-    )
+    staged = [_as_a_name(said) for said in wire.staged]
+    return StateDocument(log, run, staged, wire.context, wire.made_by_hand, wire.entries, wire.has_wrapper, wire.added)
+
+
+def _as_a_name(said: Said) -> Said:
+    """What a document says that somebody said: a name, and no proof. Whoever writes the document could claim more, and
+    a vote with an assurance counts as a member's."""
+    match said:
+        case GrantMade():
+            return msgspec.structs.replace(said, authors=None)
+        case VoteCast():
+            grant = None if said.grant is None else msgspec.structs.replace(said.grant, authors=None)
+            return msgspec.structs.replace(said, via=None, assurance="none", grant=grant)
+        case DecisionMade():
+            return said
+        case never:
+            assert_never(never)
 
 
 def _decode(raw: bytes) -> _Wire:
