@@ -10,6 +10,7 @@
     python3 dev.py soak [...]      ten minutes of a fleet to which everything happens that can (--minutes, --seed)
     python3 dev.py live [...]      try the real model services whose keys are set; says what it skips
     python3 dev.py peer-tests [..] the Agents SDK's own tests on placet.agents; writes docs/porting-tests.md
+    python3 dev.py adapters [...]  the gate with the real frameworks, each apart; writes the table of docs/gate.md
     python3 dev.py mutants [...]   take out each guard of tests/guards/guards.toml and expect a test to fail
     python3 dev.py lock [...]      write requirements.lock anew (--upgrade takes the newest versions)
     python3 dev.py docs [--serve]  build the documentation site into .dev/site, strict about links; or show it live
@@ -431,6 +432,8 @@ LONG_CHECKS = {
     "generated trees of nested runs": ["tests.runtime.trees", "--seeds", "2000"],
     "kills, SQLite": ["tests.kills.sweep", "--kills", "500", "--store", "sqlite"],
     "kills, PostgreSQL": ["tests.kills.sweep", "--kills", "500", "--store", "postgresql"],
+    "one budget and many deaths, SQLite": ["tests.budgets.torture", "--store", "sqlite"],
+    "one budget and many deaths, PostgreSQL": ["tests.budgets.torture", "--store", "postgresql"],
     "a death at every await": ["tests.kills.sweep", "--every-await"],
     "requests that the API describes, and others": ["tests.desk.api.fuzz", "--examples", "300"],
     "ten minutes of a fleet": ["tests.fleet.soak"],
@@ -487,6 +490,11 @@ def live(arguments: list[str]) -> int:
 
 def peer_tests(arguments: list[str]) -> int:
     return become("-m", "tests.peer_tests", "--peer", str(peer_source()), *arguments)
+
+
+def adapters(arguments: list[str]) -> int:
+    """Some of them take a gigabyte and minutes: `test` runs the small ones, `test --all` every one."""
+    return become("-m", "tests.gate.hosts.adapters", *arguments)
 
 
 def mutants(arguments: list[str]) -> int:
@@ -553,6 +561,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "soak": soak,
     "live": live,
     "peer-tests": peer_tests,
+    "adapters": adapters,
     "mutants": mutants,
     "lock": lock,
     "docs": docs,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import tzinfo
 from typing import Protocol
 
 
@@ -19,6 +20,13 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Wait: before a request is sent again, say."""
         ...
+
+
+def zone_of(name: str) -> tzinfo:
+    """A time zone by its name; KeyError or ValueError where this machine knows none of it."""
+    from zoneinfo import ZoneInfo  # only who counts by the calendar waits for it
+
+    return ZoneInfo(name)
 
 
 class SystemClock:

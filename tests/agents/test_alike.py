@@ -262,7 +262,7 @@ async def test_a_waiting_call_can_be_looked_at_by_its_item():
 
     assert (item.qualified_name, item.tool_namespace, item.raw_item.call_id) == ("pay", None, "c")
     state.reject(item, always_reject=True, rejection_message="never")
-    result = await asyncio.wait_for(Runner.run(agent, state), 30)
+    result = await asyncio.wait_for(Runner.run(agent, state), 120)
     assert isinstance(result.new_items[-1], MessageOutputItem)
     assert result.context_wrapper.get_rejection_message("pay", "c") == "never"
 

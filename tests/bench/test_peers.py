@@ -55,7 +55,6 @@ def results_with(values: dict[str, dict[str, float]]) -> Results:
 # -- their environments ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(300)  # on a bare machine the packages are fetched first
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 def test_a_peer_does_every_work_right_in_an_environment_of_its_own(peer: Contender) -> None:
     environments.set_up([peer])
@@ -70,7 +69,6 @@ def test_a_peer_does_every_work_right_in_an_environment_of_its_own(peer: Contend
     assert found.versions[peer.name][peer.lock] == pinned[1]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
 def test_a_variant_runs_in_the_environment_of_its_peer(variant: Contender) -> None:
     environments.set_up([variant])
@@ -81,7 +79,6 @@ def test_a_variant_runs_in_the_environment_of_its_peer(variant: Contender) -> No
     assert [key.split(":")[0] for key in found.values] == ["turn", "cycle", "stream"]
 
 
-@pytest.mark.timeout(300)
 def test_the_command_measures_beside_the_peers_that_are_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,7 +118,6 @@ def packages(place: Path) -> set[str]:
     return {each.name.split("-")[0] for each in place.glob("lib/*/site-packages/*.dist-info")}
 
 
-@pytest.mark.timeout(120)
 def test_an_environment_is_made_once_and_made_anew_when_its_lock_changes(tmp_path: Path) -> None:
     peer = Contender("small", "", "", lock="small")
     lock, place = tmp_path / "small.lock", tmp_path / "places" / "small"
@@ -146,7 +142,6 @@ def test_an_environment_is_made_once_and_made_anew_when_its_lock_changes(tmp_pat
     assert version.stdout.strip() == sys.version
 
 
-@pytest.mark.timeout(120)
 def test_an_environment_that_cannot_be_made_is_a_sentence_that_names_it_and_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "small.lock").write_text("idna==3.20 --hash=sha256:" + "0" * 64 + "\n")
 

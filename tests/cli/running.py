@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PLACET = [sys.executable, "-m", "placet.cli.main"]
-PATIENCE = 50.0
+PATIENCE = 90.0
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[=>])")
 # The child takes the pseudo-terminal as its own, so that Ctrl-C typed there reaches it as a signal. It inherits SIGINT
 # as the test says, however the tests themselves were started.

@@ -18,7 +18,7 @@ from placet.cli.main import main
 from tests.support.desk_server import in_thread, support_agents
 
 Run = Callable[..., Any]
-PATIENCE = 50
+PATIENCE = 90
 
 
 class Place:

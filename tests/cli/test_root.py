@@ -116,7 +116,7 @@ def test_a_reader_who_goes_away_is_no_traceback(tmp_path: Path) -> None:
     with process.stderr:
         said = process.stderr.read()
 
-    assert (process.wait(timeout=50), said) == (1, b"")
+    assert (process.wait(timeout=120), said) == (1, b"")
 
 
 def test_an_output_without_our_signs_gets_plain_ones(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_an_output_without_our_signs_gets_plain_ones(tmp_path: Path) -> None:
 
 def test_an_argument_that_is_no_text_is_wrong_usage(tmp_path: Path) -> None:
     done = subprocess.run(  # noqa: S603  # a program of our own
-        [*PLACET, "show", b"caf\xe9"], cwd=tmp_path, env=environment(), capture_output=True, timeout=20, check=False
+        [*PLACET, "show", b"caf\xe9"], cwd=tmp_path, env=environment(), capture_output=True, timeout=120, check=False
     )
 
     assert (done.returncode, done.stdout) == (2, b"")

@@ -102,7 +102,7 @@ def test_a_call_that_came_to_bear_the_name_after_somebody_looked_is_not_decided(
     first, second = place.waiting()
     for each in (first, second):
         assert place.run("reject", each.id)[0] == 0
-    place.server.do(place.server.running.desk.wait(place.run_id, timeout=40))
+    place.server.do(place.server.running.desk.wait(place.run_id, timeout=120))
     later = place.server.do(place.server.running.waiting_run("Archivist"))
     (came,) = place.waiting()
     seen = {"id": first.id, "digest": first.digest}

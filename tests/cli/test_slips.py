@@ -36,7 +36,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     async def start() -> None:
         async with Desk(url, agents=support_agents()) as desk:
             run = await desk.start("Support", "settle both", by="ana")
-            await desk.wait(run.id, until="paused", timeout=50)
+            await desk.wait(run.id, until="paused", timeout=120)
 
     asyncio.run(start())
     return url

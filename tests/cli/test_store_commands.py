@@ -39,7 +39,7 @@ async def store(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     async with Desk(url, agents=[support]) as desk:
         run = await desk.start("Support", "refund order 7")
-        await desk.wait(run.id, until="paused", timeout=50)
+        await desk.wait(run.id, until="paused", timeout=120)
     return url
 
 
@@ -179,7 +179,7 @@ async def test_audit_erase_refuses_what_waits_and_erases_what_has_ended(store: s
     waiting = placet("audit", "erase", run.id, "--store", store, cwd=tmp_path)
     async with Desk(store, agents=[Agent(name="Support", tools=[refund], model=ScriptedModel([]))]) as desk:
         await desk.cancel(run.id)
-        await desk.wait(run.id, timeout=50)
+        await desk.wait(run.id, timeout=120)
     options = ("--store", store, "--by", "dpo", "--reason", "request 12")
     erased = placet("audit", "erase", run.id, *options, cwd=tmp_path)
     again = placet("audit", "erase", run.id, *options, "--json", cwd=tmp_path)

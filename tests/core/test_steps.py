@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from placet.core.calls import plan_calls, problem_with
 from placet.core.delivery import outgoing
 from placet.core.fold import fold
 from placet.core.next_step import (
@@ -22,7 +23,6 @@ from placet.core.next_step import (
     is_waiting,
     next_step,
 )
-from placet.core.plan import plan_calls, problem_with
 from placet.facts import events as e
 from placet.facts.errors import ModelBehaviorError
 from placet.testing import assistant_message, function_call

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from placet.core.story import Asked, Decided, Ended, Moved, Note, Revoked, Story, Validated, story_of
+from placet.core.story import Story, story_of
+from placet.core.story_tree import Asked, Decided, Ended, Moved, Note, Revoked, Validated
 from placet.facts import events as e
 from placet.facts.codec import JsonObject
 from placet.testing import assistant_message, function_call

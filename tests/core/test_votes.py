@@ -12,7 +12,7 @@ import pytest
 
 from placet.core.votes import Electorate, Person, Tally, Vote, can_be_fulfilled, tally, why_not_yet
 from placet.facts.errors import UserError
-from placet.facts.requirements import ASSURANCES, Needs, Requirement, Step
+from placet.facts.requirements import ASSURANCES, PARTS, Needs, Requirement, Step
 
 PEOPLE = {
     "ana": Person("ana", frozenset({"finance"})),
@@ -26,7 +26,8 @@ PEOPLE = {
 
 
 def electorate(**parts: Any) -> Electorate:
-    return Electorate(PEOPLE, parts)
+    """Parts that are not given are played by nobody."""
+    return Electorate(PEOPLE, parts, frozenset(PARTS) - parts.keys())
 
 
 def yes(by: str | None, **more: Any) -> Vote:
@@ -212,6 +213,7 @@ def brute_force(requirement: Requirement, votes: Sequence[Vote], parts: dict[str
         key = "?" if who is None else PEOPLE[who].identity
         if key not in voices or is_later(vote, voices[key]):
             voices[key] = vote
+    voices = one_per_hand(voices)
     for step in itertools.chain(*requirement.alternatives):
         if sum(vote.way == "deny" and is_member(step, vote) for vote in voices.values()) >= step.deny:
             return "deny"
@@ -223,6 +225,21 @@ def brute_force(requirement: Requirement, votes: Sequence[Vote], parts: dict[str
             if all(is_member(step, vote) and is_distinct(step, vote, parts) for step, vote in seats):
                 return "approve"
     return None
+
+
+def one_per_hand(voices: dict[str, Vote]) -> dict[str, Vote]:
+    """Of those who cast votes for others, too: a no before a yes, and otherwise the later one."""
+    hands: dict[str, dict[str, Vote]] = {}
+    for voter, vote in voices.items():
+        hands.setdefault("?" if vote.by is None else PEOPLE[vote.by].identity, {})[voter] = vote
+    kept = {}
+    for own in hands.values():
+        noes = {voter: vote for voter, vote in own.items() if vote.way == "deny"} or own
+        best = next(iter(noes))
+        for voter, vote in noes.items():
+            best = voter if is_later(vote, noes[best]) else best
+        kept[best] = noes[best]
+    return kept
 
 
 def is_later(vote: Vote, before: Vote) -> bool:
@@ -282,7 +299,108 @@ def test_never_one_too_few_and_never_one_too_many(seed: int) -> None:
         parts: dict[Any, str | None] = {"starter": dice.choice([*PEOPLE, None])}
         votes = [random_vote(dice) for _ in range(dice.randint(0, 7))]
 
-        assert tally(needs, votes, Electorate(PEOPLE, parts)).verdict == brute_force(needs, votes, parts), (
+        assert tally(needs, votes, electorate(**parts)).verdict == brute_force(needs, votes, parts), (
             needs,
             votes,
         )
+
+
+# --- parts, going ahead alone, delegates, several requirements --------------------------------------------------------
+
+
+def test_a_part_that_is_demanded_and_unknown_keeps_everybody_out() -> None:
+    needs = Needs(1, distinct_from="guest_owner").requirement
+
+    assert tally(needs, [yes("ana")], Electorate(PEOPLE, {})).verdict is None
+    assert tally(needs, [yes("ana")], electorate(guest_owner=None)).verdict is None
+    assert tally(needs, [yes("ana")], electorate(guest_owner="ana")).verdict is None
+    assert tally(needs, [yes("ana")], electorate(guest_owner="ben")).verdict == "approve"
+    assert tally(needs, [yes("ana")], electorate()).verdict == "approve"  # no guest's call: nobody owns it
+
+
+def alone(by: str | None, **more: Any) -> Vote:
+    return yes(by, **({"breaks_glass": True, "reason": "fire"} | more))
+
+
+def test_going_ahead_alone_lifts_the_number_of_people_and_their_groups() -> None:
+    needs = Needs(2, group="finance", break_glass="board")
+
+    assert count(needs, alone("cleo")).verdict == "approve"
+    assert count(needs, alone("ana")).verdict is None  # she is not on the board
+    assert count(needs, alone("cleo", reason=" ")).verdict is None
+    assert count(needs, alone(None)).verdict is None
+    assert count(needs, alone("cleo", on_behalf_of="ben")).verdict is None
+    assert count(needs, alone("cleo"), no("ana")).verdict == "deny"
+    assert count(Needs(2, group="finance"), alone("ben")).verdict is None
+
+
+def test_going_ahead_alone_lifts_separation_of_duties_only_where_that_is_said() -> None:
+    kept = Needs(2, distinct_from=["starter", "editor"], break_glass=True)
+    lifted = Needs(2, distinct_from=["starter", "editor"], break_glass=True, break_glass_lifts="starter")
+
+    assert count(kept, alone("ana"), starter="ana").verdict is None
+    assert count(kept, alone("ana"), starter=None).verdict is None
+    assert count(kept, alone("ana"), starter="ben").verdict == "approve"
+    assert count(lifted, alone("ana"), starter="ana").verdict == "approve"
+    assert count(lifted, alone("ana"), starter="ben", editor="ana").verdict is None
+    with pytest.raises(UserError):
+        Needs(2, break_glass_lifts="starter")
+
+
+def test_going_ahead_alone_never_lifts_the_assurance() -> None:
+    needs = Needs(2, assurance="sso", break_glass=True).then(1, assurance="passkey") | Needs(
+        3, assurance="passkey", break_glass=True
+    )
+
+    assert count(needs, alone("ana", assurance="sso")).verdict is None
+    assert count(needs, alone("ana", assurance="passkey")).verdict == "approve"
+
+
+def test_either_of_two_requirements_lets_go_ahead_alone_only_whom_both_let() -> None:
+    def glass(one: Any, other: Any) -> Any:
+        return (Needs(2, break_glass=one) | Needs(3, break_glass=other)).requirement.break_glass
+
+    assert glass("board", False) is None
+    assert glass("board", True) == ("board",)
+    assert glass(["board", "finance"], "finance") == ("finance",)
+    assert glass("board", "finance") is None
+
+
+def test_one_human_being_who_votes_for_two_is_one_approval() -> None:
+    two = Needs(2, group="finance")
+    as_ben = yes("ana", on_behalf_of="ben")
+
+    assert count(two, yes("ana"), as_ben).verdict is None
+    assert count(two, yes("dan"), as_ben).verdict == "approve"
+    assert count(two, yes("dan"), yes("dan-at-night", on_behalf_of="ana")).verdict is None
+    assert count(Needs(1), no("ana", on_behalf_of="ben"), yes("ana")).verdict == "deny"
+    assert count(two, yes("ana"), as_ben, yes("ben")).verdict == "approve"  # ben spoke for himself since
+    told = why_not_yet(two.requirement, [yes("ana", at=1.0)], as_ben, electorate())
+    assert "one person has one vote" in (told or "")
+
+
+def test_several_requirements_are_all_fulfilled_and_one_vote_may_serve_two() -> None:
+    both = Needs(2, group="finance") & Needs(1, group="board", deny=2)
+
+    assert count(both, yes("ana"), yes("dan")).verdict is None
+    assert count(both, yes("ana"), yes("dan")).fewest_missing == 1
+    assert count(both, yes("ana"), yes("ben")).verdict == "approve"  # ben is of both
+    assert {vote.by for vote in count(both, yes("ana"), yes("dan"), yes("cleo")).counted} == {"ana", "dan", "cleo"}
+    assert count(both, yes("ana"), yes("ben"), no("dan")).verdict == "deny"
+    assert count(both, yes("ana"), yes("ben"), no("cleo")).verdict == "approve"  # one no of two
+    assert count(both, yes("ana", substance="1"), yes("ben", substance="2"), yes("cleo", substance="1")).verdict is None
+    assert count(both, alone("ben")).verdict is None
+    assert can_be_fulfilled(both.requirement, electorate())
+    assert not can_be_fulfilled((both & Needs(1, group="legal")).requirement, electorate())
+
+
+def test_a_requirement_of_anybody_adds_nothing_to_another() -> None:
+    assert (Needs(2) & Needs()).requirement == Needs(2).requirement
+    assert (Needs() & Needs()).requirement == Requirement()
+
+
+def test_code_that_does_not_know_several_requirements_never_finds_them_fulfilled() -> None:
+    both = (Needs(2) & Needs(1, group="board")).requirement
+    as_old_code_reads_it = Requirement(both.alternatives, both.break_glass)
+
+    assert tally(as_old_code_reads_it, [yes("ben"), yes("cleo"), no("ana")], electorate()).verdict is None

@@ -173,10 +173,10 @@ async def test_a_desk_is_given_them(kind: Any, where: str, tmp_path: Path, the_p
     agent = agent_of(kind("page"))
     async with Desk(url, agents=[agent]) as desk:
         run = await desk.start(kind("reader"), kind("go"), by=kind("ana"))
-        await desk.wait(run.id, until="paused", timeout=60)
+        await desk.wait(run.id, until="paused", timeout=120)
         (request,) = await desk.pending(run_id=kind(run.id))
         await desk.decide(kind(request.id), "approve", by=kind("ben"), reason=kind("fine"))
-        ended = await desk.wait(run.id, until="ended", timeout=60)
+        ended = await desk.wait(run.id, until="ended", timeout=120)
         await desk.hold("tool", kind("fetch"), by=kind("ana"), reason=kind("pause"))
         assert await desk.release_hold("tool", kind("fetch"), by=kind("ana"))
         decided = await desk.request(request.id)

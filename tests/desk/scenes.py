@@ -16,7 +16,7 @@ from placet.facts.events import CallEnded
 from placet.ports import ModelRequest, StreamPart
 from placet.testing import assistant_message, function_call
 
-PATIENCE = 40.0
+PATIENCE = 90.0
 
 
 class Planned:

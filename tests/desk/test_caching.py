@@ -192,7 +192,7 @@ async def test_a_cache_that_is_no_good_is_left_aside_and_made_anew(any_url: str,
         stored = await known(desk.store, run_id)
         (request,) = await desk.pending(run_id=run_id)
         await desk.decide(request.id, "reject", by="ana")  # the model counts on: this one looks longer
-        await desk.wait(run_id, until="paused", timeout=60)
+        await desk.wait(run_id, until="paused", timeout=120)
         (fold,) = rows(any_url, "SELECT position, version FROM placet_folds")
 
     assert stored.log is not None
@@ -298,7 +298,7 @@ async def test_a_nested_agent_s_extractor_sees_its_whole_run_behind_a_cached_fol
 
     async with Desk(url, agents=[office()]) as desk:
         run = await desk.start("Office", "go", max_turns=None)
-        await desk.wait(run.id, until="paused", timeout=60)
+        await desk.wait(run.id, until="paused", timeout=120)
         cached = await known(desk.store, run.id)
     async with Desk(url, agents=[office()]) as desk:
         (request,) = await desk.pending(run_id=run.id)

@@ -12,12 +12,15 @@ import pytest
 
 from placet import RunFinished, Runner, RunState, UserError
 from placet.cli.picture import marks_of_run
+from placet.core.index import RequestRecord
 from placet.core.log import read_lines
 from placet.core.story import story_of
 from placet.desk import Desk
 from placet.service.audit import Head, heads, verify
 from placet.service.records import records
 from placet.stores.opening import open_store
+from placet.stores.sql.forgetting import is_blank, request_erased
+from placet.stores.sql.rows import read_request, text_of
 from tests.desk.scenes import PATIENCE, Witness, paused, refunds, support
 
 CANARY = "Canary-Person-4711"
@@ -187,3 +190,27 @@ def _line_with(folder: Path, digest: str) -> bytes:
         (text,) = db.execute("SELECT text FROM placet_lines WHERE position = 0").fetchone()
     before, _, rest = text.partition(b'["erased","')
     return bytes(before + b'["erased","' + digest.encode() + rest[64:])
+
+
+def test_of_what_a_request_said_nothing_is_left() -> None:
+    row = RequestRecord(
+        id="run_x_t1c0_q1",
+        run_id="run_x",
+        call="1.0",
+        number=1,
+        kind="approval",
+        agent="Support",
+        tool="refund",
+        arguments_text=CANARY,
+        digest=CANARY,
+        created_at=1.0,
+        why=CANARY,
+        questions={"a": {"message": CANARY}},
+        proposed=CANARY,
+        summary=CANARY,
+    )
+
+    left = request_erased(text_of(row))
+
+    assert CANARY not in left
+    assert is_blank(read_request(left, "closed", None))

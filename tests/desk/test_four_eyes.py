@@ -10,6 +10,7 @@ import pytest
 from placet import AccessDenied, Agent, Grant, RunConfig, Runner, RunState, ToolOutcomeUnknown, UserError, function_tool
 from placet.core.four_eyes import is_demanded, why_approval_does_not_count
 from placet.core.log import read_lines
+from placet.core.votes import Person
 from placet.desk import Desk
 from placet.facts.events import FourEyesSet
 from placet.service.records import records
@@ -362,16 +363,30 @@ async def test_what_is_no_pattern_is_refused(url: str, patterns: Any) -> None:
         assert await desk.four_eyes() == []
 
 
+PEOPLE = {"ana-at-night": Person("ana"), "jobs": Person("jobs", owner="ben")}
+
+
+def test_the_owner_of_a_guest_is_the_one_who_started_it() -> None:
+    def why(author: str, guest: str) -> str:
+        given = {"agent": "python/jobs", "tool": "t", "started_by": guest, "author": author, "guest": guest}
+        return why_approval_does_not_count([("*", "*")], PEOPLE, **given) or ""
+
+    assert "answers for guest jobs" in why("ben", "jobs")
+    assert why("ana", "jobs") == ""
+    assert "not known who answers" in why("ana", "stranger")
+
+
 def test_what_is_not_known_is_not_somebody_else() -> None:
     def counts(started_by: str | None, author: str | None, agent: str = "Payroll") -> bool:
-        why = why_approval_does_not_count([("Pay*", "*")], agent=agent, tool="t", started_by=started_by, author=author)
-        return why is None
+        given = {"agent": agent, "tool": "t", "started_by": started_by, "author": author}
+        return why_approval_does_not_count([("Pay*", "*")], PEOPLE, **given) is None
 
     assert counts("ana", "ben")
     assert counts("ana", "ana", agent="Support")
     assert counts(None, None, agent="Support")
     assert not counts("ana", "ana")
     assert not counts("ana", " Ana")
+    assert not counts("ana", "ana-at-night")  # a second account of one human being
     assert not counts("ana", None)
     assert not counts(None, "ben")
     assert not counts(None, None)

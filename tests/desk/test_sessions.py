@@ -35,7 +35,7 @@ async def test_a_run_with_a_session_is_gone_on_with_by_a_desk_that_can_open_it(
     async with Desk(url, agents=[agent], session_factory=factory) as desk:
         [request] = await desk.pending(run_id=paused.run_id)
         await desk.decide(request.id, "approve", by="ana")
-        run = await desk.wait(paused.run_id, until="paused", timeout=50)
+        run = await desk.wait(paused.run_id, until="paused", timeout=120)
 
     items = await SQLiteSession("chat", chats).get_items()
     if opens_sessions:
@@ -51,10 +51,10 @@ async def test_a_question_of_a_nested_run_is_closed_when_the_run_around_it_is_ca
     outer = Agent(name="Boss", tools=[inner.as_tool("ask")], model=ScriptedModel(script))
     async with Desk(f"sqlite:///{tmp_path / 'runs.db'}", agents=[outer]) as desk:
         run = await desk.start("Boss", "go")
-        await desk.wait(run.id, until="paused", timeout=50)
+        await desk.wait(run.id, until="paused", timeout=120)
         [request] = await desk.pending()
         await desk.cancel(run.id)
-        await desk.wait(run.id, timeout=50)
+        await desk.wait(run.id, timeout=120)
 
         assert await desk.pending() == []
         assert (await desk.request(request.id)).status == "closed"
@@ -63,7 +63,7 @@ async def test_a_question_of_a_nested_run_is_closed_when_the_run_around_it_is_ca
 async def test_a_row_that_is_no_decision_does_not_take_the_others_along(tmp_path: Path) -> None:
     async with Desk(f"sqlite:///{tmp_path / 'runs.db'}", agents=[support()]) as desk:
         run = await desk.start("Support", "go")
-        await desk.wait(run.id, until="paused", timeout=50)
+        await desk.wait(run.id, until="paused", timeout=120)
         [request] = await desk.pending()
         fine = {"request_id": request.id, "verdict": "approve"}
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from placet import MemoryStore, default_store, set_default_store
+from placet.policy import parse_policy
 from tests.docs.pages import PAGES, blocks_of, compile_example, name_of, run_examples
 
-KNOWN_KINDS = {"", "python", "python on-host", "python not-run", "output", "text", "json"}
+KNOWN_KINDS = {"", "python", "python on-host", "python not-run", "output", "text", "json", "toml"}
 """Whoever writes another word after the backticks should know that nothing checks that block."""
 
 
@@ -20,6 +21,13 @@ def _a_store_of_its_own() -> object:
     set_default_store(MemoryStore())
     yield
     set_default_store(before)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_block_of_toml_with_rules_is_a_policy_that_loads(page: Path) -> None:
+    for block in blocks_of(page):
+        if block.info == "toml" and "[[rule]]" in block.text:  # there are other files in TOML, too
+            parse_policy(block.text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

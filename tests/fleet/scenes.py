@@ -13,7 +13,7 @@ from placet.desk import Desk
 from placet.fleet.worker import Worker
 from placet.stores.postgres import PostgresStore
 
-PATIENCE = 40.0
+PATIENCE = 90.0
 """Generous: machines are shared, and nothing here waits longer than it must."""
 TTL = 2.0
 

@@ -62,16 +62,16 @@ class TestProcrastinateEngine(EngineContract):
         async def breaks_when_cancelled(*_: object, **__: object) -> None:
             hearing.set()
             try:
-                await asyncio.sleep(60)
+                await asyncio.sleep(600)
             except asyncio.CancelledError:
                 raise psycopg.OperationalError("the connection is lost") from None
 
         monkeypatch.setattr(App, "run_worker_async", breaks_when_cancelled)
         async with self.scene() as scene:
             serving = asyncio.create_task(self.engine(scene).serve(_nothing_to_do))
-            await asyncio.wait_for(hearing.wait(), 30)
+            await asyncio.wait_for(hearing.wait(), 120)
             serving.cancel()
-            await asyncio.wait([serving], timeout=20)
+            await asyncio.wait([serving], timeout=120)
 
         assert serving.cancelled()
 

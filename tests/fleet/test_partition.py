@@ -23,7 +23,6 @@ def kinds() -> list[str]:
     return ["proxy", "namespaces"] if namespaces_are_allowed() else ["proxy"]
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", kinds())
 async def test_a_worker_that_is_cut_off_is_replaced_and_can_do_nothing_when_it_is_back(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -57,7 +57,7 @@ async def test_the_queue_of_a_program_that_uses_the_same_library_is_taken_over(u
         done = await migrate(store)
         ((kept,),) = await store.query(b"SELECT count(*) FROM procrastinate_jobs")
 
-    assert done.applied == ["0001_doorbell.sql"]
+    assert done.applied == [migration.name for migration in schema.own_migrations()]
     assert kept == 1
 
 
@@ -107,12 +107,14 @@ async def test_what_older_workers_could_not_bear_waits_until_they_have_ended(
 
 async def test_code_that_is_too_old_for_the_doorbell_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     own = schema.own_migrations()
-    newer = read_migration("0002_newer.sql", "-- Something new.\n-- oldest code: 2\nSELECT 1;")
+    code = own[-1].number
+    newer = read_migration(f"{code + 1:04}_newer.sql", f"-- Something new.\n-- oldest code: {code + 1}\nSELECT 1;")
     async with PostgresStore(url) as store:
         with monkeypatch.context() as patched:
             patched.setattr(schema, "own_migrations", lambda: (*own, newer))
             await migrate(store)
-        with pytest.raises(StoreError, match="generation 2 or later; this is generation 1: upgrade placet"):
+        wanted = f"generation {code + 1} or later; this is generation {code}: upgrade placet"
+        with pytest.raises(StoreError, match=wanted):
             await migrate(store)
 
 

@@ -343,7 +343,6 @@ async def test_a_tool_that_blocks_the_loop_for_longer_than_the_lease_is_not_take
     assert (ended.status, len(ran), takeovers) == ("ended", 1, 0)
 
 
-@pytest.mark.timeout(180)
 async def test_a_run_that_takes_its_workers_down_is_parked_and_shown_and_can_be_given_another_chance(
     url: str, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from placet.desk import Desk
 from placet.gate.assistants import ASSISTANTS, Allowed, Assistant, answer_for
 from placet.stores.opening import open_store
 
-PATIENCE = 40.0
+PATIENCE = 90.0
 
 
 def spoken(assistant: Assistant, tool: str = "Bash", call_id: str = "t1", **arguments: Any) -> bytes:

@@ -16,20 +16,21 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from placet import Agent
+from placet import AccessDenied, Agent
 from placet.cli.main import main
 from placet.desk import Desk
+from placet.desk.access.accounts import Accounts
 from placet.desk.app import create_app
 from placet.desk.web.settings import WebSettings
 from placet.facts.ids import split_call_id
-from placet.gate import Gate
+from placet.gate import CallNotFound, Gate
 from placet.service.audit import verify
 from placet.service.doctor import examine
 from placet.service.guest_limits import GuestLimits
 from placet.service.records import records
 from tests.gate.scenes import RemoteScene, Scene, embedded_scene, remote_scene, serving
 
-PATIENCE = 40.0
+PATIENCE = 90.0
 
 
 async def settled(scene: Scene, gate: Gate) -> str:
@@ -136,8 +137,17 @@ async def test_four_eyes_hold_for_the_calls_of_a_guest() -> None:
         await scene.desk.demand_four_eyes([("python/*", "refund")], by="ops")
         call = await gate.propose("refund", {}, session="s", call_id="c")
 
-        with pytest.raises(Exception, match="four eyes"):
+        with pytest.raises(AccessDenied, match="four eyes"):
             await scene.desk.decide(call.request_id or "", "approve", by="jobs")
+        with pytest.raises(AccessDenied, match="not known who answers for guest jobs"):
+            await scene.desk.decide(call.request_id or "", "approve", by="ana")
+        accounts = Accounts(scene.store, scene.clock)
+        for name, same_as in (("root", None), ("ana", None), ("ben", None), ("ben-at-night", "ben")):
+            await accounts.add_user(name, "admin", same_as=same_as)
+        await accounts.add_user("jobs", "guest", owner="ben", by="root")
+        for owner in ("ben", "ben-at-night"):
+            with pytest.raises(AccessDenied, match="answers for guest jobs"):
+                await scene.desk.decide(call.request_id or "", "approve", by=owner)
         await scene.desk.decide(call.request_id or "", "approve", by="ana")
         assert (await gate.claim(call)).call.id == call.id
 
@@ -156,6 +166,30 @@ async def test_a_late_report_is_an_alarm_and_stands_in_the_record(caplog: pytest
 
         assert [getattr(each, "action", None) for each in caplog.records] == ["late_report"]
         assert "reported late" in told
+
+
+async def test_a_late_report_to_an_ended_session_stands_in_the_operators_log_once_and_without_its_output(
+    tmp_path: Path,
+) -> None:
+    async with embedded_scene(f"sqlite:///{tmp_path / 'placet.db'}") as scene, scene.gate() as gate:
+        call = await gate.propose("refund", {}, session="s", call_id="c", needs_approval=False)
+        permit = await gate.claim(call, lease=10)
+        scene.clock.advance(11)
+        await scene.sweep()
+        await scene.decide((await gate.look(call)).request_id or "", "reject")
+        await gate.close("s")
+        for number in range(3):
+            await gate.report(permit, "failed", f"not paid {number}")
+        run_id = split_call_id(call.id)[0]
+        await scene.desk.erase(run_id, by="ops")
+        told = [(entry.what, entry.by) async for entry in records(scene.store, "operators")]
+        problems = [each async for each in verify(scene.store) if not each.is_whole]
+
+        assert told.count(("reported after the end", "jobs")) == 1
+        assert problems == []
+        assert b"not paid" not in b"".join((await scene.store.operators_log()).lines)
+        with pytest.raises(CallNotFound):
+            await gate.report(permit, "finished", "paid")
 
 
 # -- pages and API -----------------------------------------------------------------------------------------------------
@@ -216,10 +250,11 @@ async def test_nobody_but_a_guest_proposes_calls(role: str) -> None:
         ({"schema": {"type": "nonsense"}}, 422, "invalid_proposal"),
         ({"arguments": {"a": "x" * 300_000}}, 413, "limit_exceeded"),
         ({"arguments": {"a": "x" * 1_100_000}}, 413, "too_large"),
+        ({"arguments": {"a": "x" * 10_000_000}}, 413, "too_large"),
         ({"more": 1}, 422, "invalid_request"),
         ({"source": "a/b"}, 422, "invalid_request"),
     ],
-    ids=["incomplete", "list", "schema", "large", "huge", "unknown", "source"],
+    ids=["incomplete", "list", "schema", "large", "huge", "ten-megabytes", "unknown", "source"],
 )
 async def test_bad_proposals_are_problems_with_a_stable_code_and_nothing_is_stored(
     body: dict[str, Any], status: int, code: str

@@ -17,7 +17,7 @@ from tests.gate.scenes import Scene, embedded_scene
 
 pytestmark = pytest.mark.promise("P23")
 
-PATIENCE = 40.0
+PATIENCE = 90.0
 
 
 class Item(BaseModel):

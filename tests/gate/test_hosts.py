@@ -2,52 +2,48 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
 
-import dev
-import placet
+from tests.gate.hosts.adapters import BEGIN, TABLE, rows_in, run, slips_of
+from tests.gate.hosts.frameworks import FRAMEWORKS
 
-HERE = Path(__file__).parent / "hosts"
-SECONDS = 400
-"""The first run fetches the packages of the host."""
-
-pytestmark = [pytest.mark.promise("P23"), pytest.mark.timeout(2 * SECONDS)]
+pytestmark = [pytest.mark.promise("P23"), pytest.mark.timeout(1800)]
 
 
-def run_with(host: str, file: str) -> None:
-    """Run the scenarios in `file` with the packages of the host."""
-    place = dev.DEV / "hosts" / host
-    dev.set_up_apart(place, HERE / f"{host}.lock", f"{host}, for the tests")
-    # Placet as this process has it, so that a guard that was taken out is missing there too.
-    paths = (str(Path(placet.__file__).parents[1]), str(dev.ROOT))
-    command = [str(place / "bin" / "python"), "-m", "pytest", "-q", "--noconftest", "-c", str(HERE / "pytest.ini")]
-    done = subprocess.run(  # noqa: S603  # programs of our own
-        [*command, "--rootdir", str(dev.ROOT), str(HERE / file)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENAI_API_KEY": "", "PYTEST_ADDOPTS": ""},
-        cwd=dev.ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=SECONDS,
-    )
-    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+def run_with(host: str) -> None:
+    """The checks of the framework's adapter; the first run fetches the packages."""
+    is_well, printed, _ = run(FRAMEWORKS[host])
+    assert is_well, printed
 
 
 def test_openai_agents() -> None:
-    run_with("openai-agents", "check_openai_agents.py")
+    run_with("openai-agents")
 
 
 def test_langchain() -> None:
-    run_with("langchain", "check_langchain.py")
+    run_with("langchain")
 
 
 def test_pydantic_ai() -> None:
-    run_with("pydantic-ai", "check_pydantic_ai.py")
+    run_with("pydantic-ai")
 
 
 def test_agent_framework() -> None:
-    run_with("agent-framework", "check_agent_framework.py")
+    run_with("agent-framework")
+
+
+@pytest.mark.long
+def test_google_adk() -> None:
+    run_with("google-adk")
+
+
+def test_the_table_of_the_page_names_every_framework_with_its_version_and_what_slips_past() -> None:
+    """`python3 dev.py adapters` writes it."""
+    rows = rows_in(TABLE.read_text())
+
+    assert BEGIN in TABLE.read_text()
+    assert list(rows) == list(FRAMEWORKS)
+    for host, framework in FRAMEWORKS.items():
+        assert f"| {framework.version} |" in rows[host]
+        for cell in slips_of(framework):
+            assert cell in rows[host]

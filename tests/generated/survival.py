@@ -203,6 +203,6 @@ async def survive(
     resolution: Resolution = "respond",
 ) -> Survival:
     survival = Survival(script, store or YieldingStore(MemoryStore()), source=source, resolution=resolution)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await survival.run(drive)
     return survival

@@ -16,7 +16,7 @@ import warnings
 from tests.generated.play import check
 from tests.generated.script import PLAIN, Script, Seeded, Way, a_script, a_way
 
-SECONDS_FOR_ONE = 20
+SECONDS_FOR_ONE = 120
 
 
 def from_seed(seed: int) -> tuple[Script, Way]:

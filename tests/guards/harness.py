@@ -26,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 GUARDS_FILE = Path(__file__).with_name("guards.toml")
-SECONDS_FOR_ONE_TEST = 30
+SECONDS_FOR_ONE_TEST = 120
 SECONDS_FOR_ONE_GUARD = 300
 
 # Loaded into each pytest: refuses to run on any other placet than the copy, and writes down which tests failed.

@@ -18,10 +18,9 @@ KILLS = 100
 """On each store; `python -m tests.kills.sweep --kills 2000` for more."""
 AWAITS = 24
 """So many of the awaits, drawn by the seed; the sweep takes them all."""
-PATIENCE = 40.0
+PATIENCE = 150.0
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.promise("P1", "P2", "P3", "P4", "P5", "P6", "P7")
 async def test_workers_that_an_outside_killer_strikes_again_and_again_lose_nothing_and_do_nothing_twice(
     url: str, witness: Witness
@@ -31,7 +30,6 @@ async def test_workers_that_an_outside_killer_strikes_again_and_again_lose_nothi
     assert found == []
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.promise("P1", "P2", "P3", "P4", "P5", "P6", "P7")
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_a_process_that_dies_at_any_durable_write_is_gone_on_from(
@@ -48,7 +46,6 @@ async def test_a_process_that_dies_at_any_durable_write_is_gone_on_from(
     assert problems(witness) == []
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.promise("P1", "P2", "P3", "P4", "P5", "P6", "P7")
 async def test_a_process_that_dies_at_any_await_is_gone_on_from(url: str, witness: Witness) -> None:
     count = await moments_of(url, witness, "await")

@@ -21,7 +21,7 @@ KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 def live(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name not in KEYS}
     command = [sys.executable, "-m", "tests.live", *arguments]
-    return subprocess.run(command, env=kept | env, capture_output=True, text=True, timeout=55, check=False)  # noqa: S603  # our own program
+    return subprocess.run(command, env=kept | env, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603  # our own program
 
 
 def test_without_keys_it_says_what_it_skipped_and_why() -> None:

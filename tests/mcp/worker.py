@@ -21,7 +21,7 @@ async def main(what: str, store: str, effects: str) -> None:
             await desk.wait(run.id, until="ended", timeout=120)
             return
         (run,) = (await desk.runs()).rows
-        await desk.wait(run.id, until="paused", timeout=80)
+        await desk.wait(run.id, until="paused", timeout=120)
         (request,) = await desk.pending()
         sys.stdout.write(f"{request.kind} {request.tool}: {request.why}\n")
 

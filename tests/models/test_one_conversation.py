@@ -21,8 +21,8 @@ THINKING = ModelSettings(reasoning={"type": "adaptive"})
 
 async def models(stack: AsyncExitStack, provider: FakeProvider) -> dict[str, Any]:
     url = await stack.enter_async_context(provider.serve())
-    openai = await stack.enter_async_context(AsyncOpenAI(base_url=url, api_key="test", timeout=20))
-    anthropic = await stack.enter_async_context(AsyncAnthropic(base_url=url, api_key="test", timeout=20))
+    openai = await stack.enter_async_context(AsyncOpenAI(base_url=url, api_key="test", timeout=120))
+    anthropic = await stack.enter_async_context(AsyncAnthropic(base_url=url, api_key="test", timeout=120))
     return {
         "responses": OpenAIResponsesModel("gpt-5", openai),
         "chat": OpenAIChatCompletionsModel("qwen3", openai),

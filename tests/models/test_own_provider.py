@@ -22,7 +22,7 @@ BIN = Path(sys.executable).parent
 
 def ran(*command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603  # our own programs, on files that this test wrote
-        command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=50
+        command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=120
     )
 
 
@@ -68,7 +68,9 @@ def test_without_the_package_the_name_is_refused_with_the_names_that_there_are(t
     done = ran(sys.executable, "main.py", cwd=tmp_path)
 
     assert done.returncode != 0
-    assert "No provider 'acme' for the model 'acme/loud': there are anthropic, openai, openai-chat" in done.stderr
+    assert (
+        "No provider 'acme' for the model 'acme/loud': there are anthropic, litellm, openai, openai-chat" in done.stderr
+    )
 
 
 def _page() -> dict[str, object]:

@@ -11,7 +11,7 @@ from placet import Agent, FunctionTool, Runner, RunResult, RunState, Store, Tool
 from placet.testing import ScriptedModel, assistant_message, function_call
 
 Item = dict[str, Any]
-SECONDS = 10
+SECONDS = 90
 
 CHAINED = {"previous_response_id": "resp_0"}
 AUTO = {"auto_previous_response_id": True}

@@ -5,10 +5,14 @@ from datetime import UTC, datetime
 import pytest
 
 from placet import Grant, MemoryStore, RunConfig, UserError, function_tool
+from placet.facts.events import DecisionMade
 from placet.testing import Crash, CrashingStore, ManualClock, function_call
 from tests.promises.scenes import DONE, cleanup, drive, facts, item_of, refund, reloaded, scene
 
 pytestmark = pytest.mark.promise("P9")
+
+GRANT = 1 + DecisionMade.__struct_fields__.index("grant")
+"""Where a decision, as it is written down, names the standing decision behind it."""
 
 
 async def granted(ops, always, *, label="c1", **options):
@@ -38,7 +42,7 @@ async def test_each_use_of_a_grant_is_a_decision_in_the_log_that_names_it_and_wh
     (grant,) = [fact for fact in facts(result) if fact[0] == "grant"]
     decisions = [fact for fact in facts(result) if fact[0] == "decide"]
 
-    assert [(fact[1], fact[5], fact[-1]) for fact in decisions] == [("1.0", "ann", None), ("2.0", "ann", grant[1])]
+    assert [(fact[1], fact[5], fact[GRANT]) for fact in decisions] == [("1.0", "ann", None), ("2.0", "ann", grant[1])]
 
 
 async def test_a_grant_ends_with_its_run():

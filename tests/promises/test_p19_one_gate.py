@@ -416,6 +416,12 @@ def test_calls_are_claimed_in_one_place():
         return {name for name, source in sources.items() if text in source}
 
     assert places("note(CallsStarted(") == {"runtime/claiming.py", "service/guest_facts.py"}
-    assert places("guest_facts import") | places("import guest_facts") == {"service/guest_calls.py"}
-    assert places("= judge_claim(") == {"runtime/claiming.py", "service/guest_calls.py"}
+    assert places("guest_facts import") | places("import guest_facts") == {
+        "service/guest_calls.py",
+        "service/guest_claims.py",
+        "service/guest_policy.py",
+        "service/guest_runs.py",
+    }
+    assert places("facts.start(") == {"service/guest_claims.py"}
+    assert places("= judge_claim(") == {"runtime/claiming.py", "service/guest_claims.py"}
     assert len(CHECKS) == len(set(CHECKS)) >= 6

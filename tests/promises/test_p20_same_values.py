@@ -308,7 +308,7 @@ async def test_a_retried_call_runs_with_the_values_of_its_first_attempt():
 
     agent, _ = agent_with(pay, steps=[[function_call("pay", {}, call_id="c1")], DONE])
     result = Runner.run_streamed(agent, "go", store=MemoryStore())
-    await asyncio.wait_for(began.wait(), 30)
+    await asyncio.wait_for(began.wait(), 120)
     result.cancel()
     async for _ in result.stream_events():
         pass

@@ -290,7 +290,7 @@ if __name__ == "__main__":
 
 def test_sessions_in_memory_of_processes_that_were_forked_are_two():
     done = subprocess.run(  # noqa: S603  # our own program
-        [sys.executable, "-c", _FORKED], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", _FORKED], capture_output=True, text=True, timeout=120, check=True
     )
 
     assert done.stdout.strip() == "3"
@@ -367,7 +367,7 @@ async def test_a_desk_is_told_where_a_session_is_kept_and_does_not_write_into_an
         for name in sessions:
             [request] = await desk.pending(run_id=runs[name].run_id)
             await desk.decide(request.id, "approve", by="ana")
-            await desk.wait(runs[name].run_id, timeout=50)
+            await desk.wait(runs[name].run_id, timeout=120)
         texts = {name: json.dumps(await each.get_items()) for name, each in sessions.items()}
 
     assert ("pay a" in texts["a"], "pay b" in texts["a"]) == (True, False)
@@ -384,7 +384,7 @@ async def test_a_desk_whose_factory_opens_another_file_stops_and_says_so(tmp_pat
     async with Desk(url, agents=[talker("Paid.")], session_factory=lambda _name: other) as desk:
         [request] = await desk.pending()
         await desk.decide(request.id, "approve", by="ana")
-        run = await desk.wait(paused.run_id, until="paused", timeout=50)
+        run = await desk.wait(paused.run_id, until="paused", timeout=120)
 
     assert "pass the same session" in (run.stopped or "")
     assert await other.get_items() == []

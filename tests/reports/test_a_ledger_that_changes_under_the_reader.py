@@ -147,7 +147,7 @@ async def test_one_run_is_read_decided_forked_and_serialized_from_tasks_and_thre
 
     if streamed:
         result = Runner.run_streamed(ops.agent, "go")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             async for number, _ in _numbered(result.stream_events()):
                 if number % 25 == 0:
                     texts.append(result.to_state().to_string())

@@ -91,7 +91,7 @@ async def in_another_process(order: dict[str, Any]) -> dict[str, Any]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, err = await asyncio.wait_for(process.communicate(json.dumps(order).encode()), 40)
+    out, err = await asyncio.wait_for(process.communicate(json.dumps(order).encode()), 120)
     assert process.returncode == 0, err.decode()
     return json.loads(out)
 

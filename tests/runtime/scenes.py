@@ -10,7 +10,7 @@ from typing import Any
 from placet import Agent, FunctionTool, MemoryStore, Runner, RunState, ToolContext, function_tool
 from placet.testing import ScriptedModel, assistant_message, function_call
 
-PATIENCE = 5.0
+PATIENCE = 90.0
 """Seconds that a test waits for something that happens at once, before it gives up."""
 
 

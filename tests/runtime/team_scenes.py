@@ -15,7 +15,7 @@ from placet.ports import StreamPart
 from placet.testing import ScriptedModel, assistant_message, function_call
 
 Item = dict[str, Any]
-SECONDS = 40.0
+SECONDS = 90.0
 """How long a test waits for something that happens at once, before it gives up."""
 REJECTED = "Tool execution was not approved."
 ONE = Usage(requests=1, input_tokens=10, output_tokens=1, total_tokens=11)

@@ -97,7 +97,6 @@ async def test_what_ended_while_an_append_was_overtaken_is_not_forgotten():
     assert sorted(ran) == ["one", "three", "two"]
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("number", range(1, 9))
 async def test_calls_that_wait_for_a_place_are_not_forgotten_when_the_worker_is_overtaken(number):
     traces, store = Traces(), Shared()

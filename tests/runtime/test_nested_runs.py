@@ -474,7 +474,6 @@ class Holding(MemoryStore):
         return [Hold(kind="tool", name="pay", by="ops", at=0.0)] if self.held else []
 
 
-@pytest.mark.timeout(15)
 async def test_a_tool_that_an_operator_holds_inside_a_nested_run_ends_the_drive_and_not_the_patience():
     traces, store = Traces(), Holding()
     kid = scripted("Kid", [[call("pay", 1, "c1")], done("kid done")], traces.tool())

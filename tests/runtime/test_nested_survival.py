@@ -61,7 +61,6 @@ async def appends_of_the_whole_story() -> int:
     return store.appends
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_crash_at_any_append_of_the_story_loses_nothing_and_repeats_nothing(when, streamed):
@@ -76,7 +75,6 @@ async def test_a_crash_at_any_append_of_the_story_loses_nothing_and_repeats_noth
         assert sorted(traces.ran) == EFFECTS, f"append {number}"
 
 
-@pytest.mark.timeout(30)
 async def test_after_a_crash_the_last_text_of_a_reviewer_is_enough_to_go_on():
     for number in range(1, 16):
         traces, inner = Traces(), MemoryStore()

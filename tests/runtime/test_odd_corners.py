@@ -86,7 +86,7 @@ def _fails_in_a_process(_: int) -> str:
 
 def test_a_process_pool_shows_what_went_wrong_with_the_state():
     with concurrent.futures.ProcessPoolExecutor(1) as pool:
-        error = pool.submit(_fails_in_a_process, 0).exception(timeout=60)
+        error = pool.submit(_fails_in_a_process, 0).exception(timeout=120)
 
     assert isinstance(error, MaxTurnsExceeded)
     assert isinstance(error.state, RunState)
@@ -200,7 +200,7 @@ async def main():
     del result
     gc.collect()
     if sys.argv[2] == "wait":
-        await asyncio.wait_for(ended.wait(), 50)
+        await asyncio.wait_for(ended.wait(), 120)
     gc.collect()
 
 asyncio.run(main(), debug=True)

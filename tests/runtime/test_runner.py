@@ -29,6 +29,7 @@ from placet import (
     RunState,
     ToolCallItem,
     ToolCallOutputItem,
+    ToolRaised,
     Usage,
     UserError,
     default_store,
@@ -358,8 +359,10 @@ async def test_a_hook_that_raises_ends_the_drive_and_nothing_is_lost(name: str) 
     setattr(Broken, name, broken)
     tools = Tools()
     agent = scripted([[call("look", 1, "a")], done("bye"), done("bye")], tools.free())
-    with pytest.raises(LookupError, match=name) as caught:
+    raised = ToolRaised if "_tool_" in name else LookupError  # around a tool it counts as the tool's, with its cause
+    with pytest.raises(raised, match=name) as caught:
         await go(agent, "go", hooks=Broken())
+    assert isinstance(caught.value.__cause__ if raised is ToolRaised else caught.value, LookupError)
     result = await go(agent, caught.value.state)  # type: ignore[attr-defined]
 
     assert result.final_output == "bye"

@@ -210,7 +210,7 @@ async def test_a_run_that_was_hidden_from_all_lists_is_found(scene: Scene, witne
 
 
 async def test_who_started_a_run_is_asked_of_its_log(scene: Scene, witness: Witness) -> None:
-    from placet.desk.web.deciding import _starter
+    from placet.desk.web.deciding import _run_of
 
     class Web:
         def __init__(self, desk: Desk) -> None:
@@ -219,9 +219,10 @@ async def test_who_started_a_run_is_asked_of_its_log(scene: Scene, witness: Witn
     async with desk_of(scene, witness) as desk:
         _, request_id = await waits(desk)
         scene.sql("UPDATE placet_runs SET started_by = 'somebody else'")
-        started_by = await _starter(Web(desk), await desk.request(request_id))  # type: ignore[arg-type]  # what it needs
+        run = await _run_of(Web(desk), await desk.request(request_id))  # type: ignore[arg-type]  # what it needs
 
-    assert started_by == "web-form"
+    assert run is not None
+    assert run.started_by == "web-form"
 
 
 @pytest.mark.parametrize("is_bound", [True, False])

@@ -12,6 +12,7 @@ import pytest
 
 from placet import Agent, Grant, UserError, function_tool
 from placet.cli.commands.audit import line_of
+from placet.clock import SystemClock
 from placet.core.fold import fold
 from placet.core.log import Log
 from placet.desk import Desk
@@ -469,10 +470,21 @@ def test_the_line_of_a_call_that_a_standing_decision_decided_says_whose_it_was()
     assert "by a standing decision of ana" in line_of(entry)
 
 
+class NeverTwice(SystemClock):
+    """Says no moment twice, also where a machine is quicker than a millisecond, which is what logs keep of a time."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def now(self) -> float:
+        self._last = max(self._last + 0.002, super().now())
+        return self._last
+
+
 async def test_the_record_of_a_store_is_in_the_order_of_time_across_runs_and_operators(
     any_url: str, witness: Witness
 ) -> None:
-    desk = Desk(any_url, agents=[support(witness, refunds(7))])
+    desk = Desk(any_url, agents=[support(witness, refunds(7))], clock=NeverTwice())
     async with desk:
         runs = [await desk.start("Support", "refund order 7") for _ in range(3)]
         for run in runs:

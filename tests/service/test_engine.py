@@ -173,7 +173,7 @@ async def test_a_run_that_was_being_worked_on_when_its_desk_closed_asks_what_bec
     @function_tool(name_override="refund")
     async def refund(order: int) -> str:
         function_began.set()
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
         return "never"
 
     slow = Agent("Support", tools=[refund], model=Planned(refunds(7)))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
@@ -13,40 +12,10 @@ from placet import UserError
 from placet.channels.webhook import WebhookChannel, check_address, is_public, new_secret
 from placet.clock import SYSTEM_CLOCK
 from placet.ports import OutgoingMessage
+from tests.service.receivers import receiver
+from tests.support.certificates import certificate
 
 MESSAGE = OutgoingMessage(id="msg_1", type="test", body=b'{"type":"test","data":{"text":"\xc3\xa4"}}')
-
-
-class HTTPReceiver:
-    """A server that notes each request, and answers with one status."""
-
-    def __init__(self, status: str) -> None:
-        self.status = status
-        self.requests: list[tuple[dict[str, str], bytes]] = []
-        self.port = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://localhost:{self.port}/hook"
-
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
-        body = await reader.readexactly(int(headers["content-length"]))
-        self.requests.append((headers, body))
-        writer.write(f"HTTP/1.1 {self.status}\r\nLocation: {self.url}/2\r\nContent-Length: 0\r\n\r\n".encode())
-        await writer.drain()
-        writer.close()
-        await writer.wait_closed()
-
-
-@asynccontextmanager
-async def receiver(status: str = "204 No Content") -> AsyncIterator[HTTPReceiver]:
-    found = HTTPReceiver(status)
-    server = await asyncio.start_server(found.answer, "127.0.0.1", 0)
-    found.port = server.sockets[0].getsockname()[1]
-    async with server:
-        yield found
 
 
 async def loopback(host: str, port: int) -> Sequence[str]:
@@ -119,3 +88,48 @@ def test_addresses_that_are_refused(url: str) -> None:
         check_address(url, ["localhost"])
     assert check_address("http://localhost/", ["localhost"]) == ("localhost", 80)
     assert is_public("93.184.216.34")
+
+
+@pytest.mark.parametrize(("allowed", "arrives"), [(["localhost", "127.0.0.1"], True), (["localhost"], False)])
+async def test_a_redirect_is_followed_only_to_a_host_that_is_allowed_by_name(allowed: list[str], arrives: bool) -> None:
+    async with receiver() as target, receiver("307 Temporary Redirect") as first:
+        first.leads_to = f"http://127.0.0.1:{target.port}/there"
+        sent = await WebhookChannel(first.url, [new_secret()], allowed=allowed, resolve=loopback).send(
+            MESSAGE, SYSTEM_CLOCK.now()
+        )
+
+    assert (sent.error is None, len(target.requests)) == (arrives, int(arrives))
+    assert arrives or "does not name where it leads" in str(sent.error)
+    assert len(first.requests) == 1
+
+
+async def test_a_circle_of_redirects_ends() -> None:
+    async with receiver("308 Permanent Redirect") as server:
+        sent = await WebhookChannel(server.url, [new_secret()], allowed=["localhost"], resolve=loopback).send(
+            MESSAGE, SYSTEM_CLOCK.now()
+        )
+
+    assert sent.error == "the receiver answered 308"
+    assert len(server.requests) == 4
+
+
+async def test_tls_is_for_the_name_in_the_address_and_a_certificate_of_another_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trusted, context = certificate(tmp_path, "hooks.example.com")
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    secret = new_secret()
+    async with receiver(tls=context) as server:
+        names = ["hooks.example.com", "other.example.com"]
+        urls = [f"https://{name}:{server.port}/hook" for name in names]
+        good, bad = [
+            await WebhookChannel(url, [secret], allowed=names, resolve=loopback).send(MESSAGE, SYSTEM_CLOCK.now())
+            for url in urls
+        ]
+    ((headers, body),) = server.requests
+
+    assert good.error is None
+    assert headers["host"] == f"hooks.example.com:{server.port}"
+    assert Webhook(secret).verify(body, headers)["type"] == "test"
+    assert bad.error is not None
+    assert "certificate" in bad.error.lower()

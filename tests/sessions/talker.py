@@ -18,7 +18,7 @@ from placet.ports import ModelRequest, StreamPart
 from placet.stores.opening import open_store
 from placet.testing import assistant_message
 
-PATIENCE = 60.0
+PATIENCE = 90.0
 
 
 class Patient:

@@ -9,7 +9,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from placet import Agent, InMemorySession, ModelSettings, RunConfig, Runner, SQLiteSession, UserError, function_tool
-from placet.runtime import session_writing
+from placet.runtime import session_items
 from placet.sessions.compaction import CompactingSession, compacts_itself
 from placet.sessions.openai_conversations import OpenAIConversationsSession
 from placet.testing import ModelStep, ScriptedModel, assistant_message, function_call
@@ -109,7 +109,7 @@ async def test_the_provider_is_asked_by_what_it_keeps(store, mode, expected):
 
 async def test_a_provider_that_fails_costs_nothing(caplog, monkeypatch):
     caplog.set_level("WARNING", "placet")
-    monkeypatch.setattr(session_writing.logger, "disabled", False)  # whatever another test's logging did
+    monkeypatch.setattr(session_items.logger, "disabled", False)  # whatever another test's logging did
     service = Service(error=RuntimeError("down"))
     session = compacting(service, InMemorySession("s1"), should_trigger_compaction=lambda _: True)
     result = await Runner.run(

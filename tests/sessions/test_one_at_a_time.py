@@ -36,7 +36,7 @@ from placet.testing import ScriptedModel, assistant_message, function_call
 from placet.testing.desk_contracts import until
 from tests.support.postgres import PostgresServer
 
-PATIENCE = 60.0
+PATIENCE = 90.0
 QUEUE = RunConfig(on_pending="queue")
 
 

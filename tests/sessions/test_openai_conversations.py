@@ -115,7 +115,7 @@ try:
 except Exception as error:
     print(type(error).__name__, error)
 """
-    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)  # noqa: S603
 
     assert shown.stdout.startswith("UserError ")
     assert "pip install 'placet[openai]'" in shown.stdout

@@ -42,11 +42,11 @@ def without_what_is_new(text: str) -> Any:
     """The document without empty fields at the end of staged words and in entries, which newer versions add."""
     document = json.loads(text)
     for entry in document.get("entries", []):
-        for name in ("decide_by", "ballot", "owner"):
+        for name in ("decide_by", "ballot", "owner", "summary", "irreversible"):
             if not entry.get(name):
                 entry.pop(name, None)
     for word in document.get("staged", []):
-        while word[-1] is None:
+        while word[-1] in (None, "none"):
             word.pop()
     return document
 

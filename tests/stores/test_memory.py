@@ -22,6 +22,7 @@ from placet import (
     function_tool,
 )
 from placet.testing import ScriptedModel, assistant_message, function_call
+from placet.testing.budget_contracts import BudgetContract
 from placet.testing.contracts import Driver, Run, ThreadedStoreContract, a_grant
 
 ran: list[int] = []
@@ -35,7 +36,7 @@ async def refund(n: int) -> str:
     return f"refunded {n}"
 
 
-class TestMemoryStore(ThreadedStoreContract):
+class TestMemoryStore(BudgetContract, ThreadedStoreContract):
     async def make_store(self) -> Store:
         return MemoryStore()
 
@@ -166,7 +167,7 @@ async def test_of_many_threads_that_resume_one_state_one_runs_the_body() -> None
     gate = threading.Barrier(4)
 
     def resume() -> object:
-        gate.wait(timeout=10)
+        gate.wait(timeout=120)
         try:
             return Runner.run_sync(agent, state, store=store).final_output
         except RunConflict:

@@ -9,12 +9,13 @@ import pytest
 
 from placet.ports import DeskStore, Store
 from placet.stores.postgres import PostgresStore
+from placet.testing.budget_contracts import BudgetContract
 from placet.testing.contracts import StoreContract
 from placet.testing.desk_contracts import DeskStoreContract
 from tests.support.postgres import PostgresServer
 
 
-class TestPostgresStore(StoreContract):
+class TestPostgresStore(BudgetContract, StoreContract):
     server: PostgresServer
     made: list[PostgresStore]
 

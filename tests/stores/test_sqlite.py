@@ -10,11 +10,12 @@ import pytest
 
 from placet.ports import DeskStore, Store
 from placet.stores.sqlite import SQLiteStore
+from placet.testing.budget_contracts import BudgetContract
 from placet.testing.contracts import ThreadedStoreContract
 from placet.testing.desk_contracts import DeskStoreContract
 
 
-class TestSQLiteStore(ThreadedStoreContract):
+class TestSQLiteStore(BudgetContract, ThreadedStoreContract):
     folder: Path
     made: list[SQLiteStore]
 

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 import httpx2
 from pydantic import BaseModel, Field
 
-from placet import Agent, function_tool
+from placet import Agent, RunConfig, function_tool
 from placet.desk import Desk, DeskRun
 from placet.desk.access.people import EVERYTHING, DecisionScope, Role
 from placet.desk.app import create_app
@@ -36,7 +36,7 @@ from placet.ports import DeskStore
 from placet.testing import function_call
 from tests.desk.scenes import Planned
 
-PATIENCE = 40.0
+PATIENCE = 90.0
 PASSWORD = "correct horse battery"
 FAST = WebSettings(requests_per_second=100_000, burst=100_000, logins_per_minute=100_000)
 """Limits that no test meets by accident."""
@@ -157,12 +157,15 @@ async def running_desk(
     agents: list[Agent[Any]] | None = None,
     settings: WebSettings = FAST,
     run: bool = True,
+    run_config: RunConfig | None = None,
     **options: Any,
 ) -> AsyncIterator[RunningDesk]:
     """`options` go to `new_server`."""
     given = listen("127.0.0.1", 0)
     place = url or f"sqlite:///{folder / 'placet.db'}"
-    async with Desk(place, agents=support_agents() if agents is None else agents, run=run) as desk:
+    async with Desk(
+        place, agents=support_agents() if agents is None else agents, run=run, run_config=run_config
+    ) as desk:
         app = create_app(desk, settings)
         server = new_server(app, **options)
         serving = asyncio.create_task(server._serve([given]))  # without uvicorn's signal handlers: pytest has its own

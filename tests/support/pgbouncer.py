@@ -21,7 +21,7 @@ import psycopg
 
 from tests.support.postgres import PostgresServer
 
-PATIENCE = 60.0
+PATIENCE = 90.0
 SETTINGS = """\
 [databases]
 * = host={server} user=placet

@@ -15,7 +15,7 @@ import warnings
 from tests.teams.play import check
 from tests.teams.team import Team
 
-SECONDS_FOR_ONE = 30
+SECONDS_FOR_ONE = 120
 
 
 async def check_seed(seed: int) -> None:

@@ -14,7 +14,7 @@ from placet import Agent, FunctionTool, RunConfig, Runner, Usage, function_tool
 from placet.testing import ManualClock, ModelStep, ScriptedModel, assistant_message, function_call
 from placet.tracing import OpenTelemetryTracing
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 """Seconds that a test waits for something that happens at once, before it gives up."""
 START = 1_800_000_000
 """Where the tests' clock begins, in seconds."""

@@ -121,7 +121,7 @@ async def test_another_process_links_to_the_drive_that_paused_without_being_told
         stdout=asyncio.subprocess.PIPE,
     )
     order = json.dumps({"text": state.to_string(), "seconds": 3600})
-    out, _ = await asyncio.wait_for(program.communicate(order.encode()), 50)
+    out, _ = await asyncio.wait_for(program.communicate(order.encode()), 120)
 
     told = json.loads(out)
     drive, approval = told["spans"]["invoke_agent Clerk"], told["spans"]["approval pay"]

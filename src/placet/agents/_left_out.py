@@ -16,6 +16,8 @@ _REGISTRATION = "Placet does not register agents with a provider"
 _CUSTOM_DATA = "items carry no data of a tool's own: return it as part of the output, or keep it in your context"
 _COMPUTERS = "give a ComputerTool the computer itself: who made it closes it"
 _NOT_YET = "it is not in this version yet"
+_OTHER_SESSIONS = "a session there is a class of your own with get_items, add_items, pop_item and clear_session"
+_ANY_LLM = "for services that Placet does not speak to itself there is LitellmModel"
 _CODEX = "the extensions that the SDK calls experimental are left out"
 
 MODULES: dict[str, str] = {
@@ -28,11 +30,11 @@ MODULES: dict[str, str] = {
     "responses_websocket_session": _WEBSOCKET,
     "models.openai_agent_registration": _REGISTRATION,
     "models.reasoning_content_replay": _NOT_YET,
-    "extensions.memory": _NOT_YET,
-    "extensions.models": _NOT_YET,
-    "extensions.tool_output_trimmer": _NOT_YET,
-    "extensions.visualization": _NOT_YET,
-    "agent_tool_input": _NOT_YET,
+    "extensions.memory.dapr_session": _OTHER_SESSIONS,
+    "extensions.memory.mongodb_session": _OTHER_SESSIONS,
+    "extensions.memory.redis_session": _OTHER_SESSIONS,
+    "extensions.models.any_llm_model": _ANY_LLM,
+    "extensions.models.any_llm_provider": _ANY_LLM,
 }
 """Modules of the SDK, by their path without its name."""
 
@@ -45,6 +47,11 @@ NAMES: dict[str, str] = {
     "CustomToolCustomDataExtractor": _CUSTOM_DATA,
     "FunctionToolCustomDataContext": _CUSTOM_DATA,
     "FunctionToolCustomDataExtractor": _CUSTOM_DATA,
+    "DaprSession": _OTHER_SESSIONS,
+    "MongoDBSession": _OTHER_SESSIONS,
+    "RedisSession": _OTHER_SESSIONS,
+    "AnyLLMModel": _ANY_LLM,
+    "AnyLLMProvider": _ANY_LLM,
     "ComputerProvider": _COMPUTERS,
     "dispose_resolved_computers": _COMPUTERS,
     "resolve_computer": _COMPUTERS,

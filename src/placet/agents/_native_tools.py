@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from placet import HostedTool, RunContextWrapper, ToolApprovalItem, UserError
 from placet.facts.codec import JsonObject, plain_item
-from placet.facts.raw_items import RawItem
+from placet.facts.items import RawItem
 from placet.tools import ApplyPatchTool as PatchTool
 from placet.tools import ComputerTool as Screen
 from placet.tools import ShellTool as Shell

@@ -1,18 +1,22 @@
-"""Webhooks by the Standard Webhooks specification: signed, never redirected, never to a private address unless its name
-is allowed."""
+"""Webhooks by the Standard Webhooks specification: signed, never to a private address or where a redirect leads, unless
+its name is allowed."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import functools
 import hashlib
 import hmac
 import ipaddress
+import os
 import secrets
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from typing import TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from placet.facts.errors import UserError
 from placet.ports import Delivered, OutgoingMessage
@@ -20,8 +24,16 @@ from placet.ports import Delivered, OutgoingMessage
 SECONDS = 15.0
 """How long a receiver may take to answer."""
 PREFIX = "whsec_"
+HOSTS = "PLACET_WEBHOOK_HOSTS"
+"""Hosts that an operator allows by name: they may be private, use plain HTTP, and be redirected to."""
+MOST_REDIRECTS = 3
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+def allowed_hosts() -> tuple[str, ...]:
+    """As the environment of this process says."""
+    return tuple(name.strip().lower() for name in os.environ.get(HOSTS, "").split(",") if name.strip())
 
 
 def new_secret() -> str:
@@ -67,6 +79,12 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     return [str(row[4][0]) for row in rows]
 
 
+@functools.cache
+def trust(_file: str | None) -> ssl.SSLContext:
+    """Whom the machine trusts, or the file that its operator names in SSL_CERT_FILE. Reading it takes a while."""
+    return ssl.create_default_context()
+
+
 class WebhookChannel:
     """One receiver. With two secrets each message carries two signatures: so a secret is exchanged without a gap."""
 
@@ -80,51 +98,75 @@ class WebhookChannel:
 
     async def send(self, message: OutgoingMessage, now: float) -> Delivered:
         try:
-            host, port = check_address(self._url, self._allowed)
             async with asyncio.timeout(SECONDS):
-                address = await self._address(host, port)
-                return await self._post(message, int(now), host, address)
+                return await self._send(message, int(now))
         except UserError as error:
             return Delivered(error=error.message)
         except TimeoutError:
             return Delivered(error=f"no answer within {SECONDS:g} seconds")
         except OSError as error:
-            return Delivered(error=f"{type(error).__name__}: {error}"[:300])
+            return Delivered(error=f"{type(error).__name__}: {error}".removeprefix("OSError: ")[:300])
 
-    async def _address(self, host: str, port: int) -> str:
-        """Where the request goes: the very address that was looked at, since a name may mean another one a moment
+    async def _send(self, message: OutgoingMessage, timestamp: int) -> Delivered:
+        url, status = self._url, 0
+        for _ in range(MOST_REDIRECTS + 1):
+            host, port = check_address(url, self._allowed)
+            status, leads_to = await self._post(url, message, timestamp, host, await self._addresses(host, port))
+            if status not in (307, 308):  # the others ask for a GET, which would say nothing
+                break
+            url = urljoin(url, leads_to)
+            if (urlsplit(url).hostname or "") not in self._allowed:
+                return Delivered(error=f"the receiver answered {status}: {HOSTS} does not name where it leads")
+        if 200 <= status < 300:
+            return Delivered()
+        return Delivered(error=f"the receiver answered {status}", is_gone=status == 410)
+
+    async def _addresses(self, host: str, port: int) -> Sequence[str]:
+        """Where the request may go: the very addresses that were looked at, since a name may mean others a moment
         later."""
         found = await self._resolve(host, port)
         if host not in self._allowed and not all(map(is_public, found)):
             raise UserError(f"{host} is a private address: PLACET_WEBHOOK_HOSTS allows it by name.")
         if not found:
             raise UserError(f"{host} has no address.")
-        return found[0]
+        return found
 
-    async def _post(self, message: OutgoingMessage, timestamp: int, host: str, address: str) -> Delivered:
-        import httpx2
-
+    async def _post(
+        self, url: str, message: OutgoingMessage, timestamp: int, host: str, addresses: Sequence[str]
+    ) -> tuple[int, str]:
+        """The status, and where it leads."""
         signatures = " ".join(signature(key, message.id, timestamp, message.body) for key in self._keys)
         headers = {
             "content-type": "application/json",
-            "host": urlsplit(self._url).netloc,
+            "host": urlsplit(url).netloc,
             "user-agent": "placet",
             "webhook-id": message.id,
             "webhook-timestamp": str(timestamp),
             "webhook-signature": signatures,
         }
-        target = httpx2.URL(self._url).copy_with(host=address)
+        for address in addresses[:-1]:
+            with suppress(ConnectionError):  # such as one of IPv6 on a machine that has none
+                return await self._post_to(url, message.body, headers, host, address)
+        return await self._post_to(url, message.body, headers, host, addresses[-1])
+
+    async def _post_to(
+        self, url: str, body: bytes, headers: dict[str, str], host: str, address: str
+    ) -> tuple[int, str]:
+        import httpx2
+
+        target = httpx2.URL(url).copy_with(host=address)
         try:
             # No proxy and no netrc out of the environment: they could lead elsewhere than the address that was checked.
-            async with httpx2.AsyncClient(timeout=SECONDS, trust_env=False, follow_redirects=False) as client:
+            async with httpx2.AsyncClient(
+                timeout=SECONDS, trust_env=False, follow_redirects=False, verify=trust(os.environ.get("SSL_CERT_FILE"))
+            ) as client:
                 request = client.build_request(
-                    "POST", target, content=message.body, headers=headers, extensions={"sni_hostname": host}
+                    "POST", target, content=body, headers=headers, extensions={"sni_hostname": host}
                 )
                 answer = await client.send(request, stream=True)  # what a receiver says is not read: it may be endless
                 await answer.aclose()
+        except httpx2.ConnectError as error:
+            raise ConnectionError(f"{error}"[:300]) from error
         except httpx2.HTTPError as error:
-            return Delivered(error=f"{type(error).__name__}: {error}"[:300])
-        status = answer.status_code
-        if 200 <= status < 300:
-            return Delivered()
-        return Delivered(error=f"the receiver answered {status}", is_gone=status == 410)
+            raise OSError(f"{type(error).__name__}: {error}"[:300]) from error
+        return answer.status_code, answer.headers.get("location", "")

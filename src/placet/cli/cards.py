@@ -18,6 +18,7 @@ from placet.cli.tables import ago
 from placet.core.index import RequestRecord
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.preview import LineKind, preview, written_otherwise
+from placet.facts.requirements import SURE_BY
 from placet.facts.verdict_words import verdict_label
 
 IN_DOUBT = "This call was interrupted, and nobody knows whether it happened."
@@ -131,7 +132,7 @@ def _standing(found: JsonObject) -> Iterator[str]:
     if found.get("decided_by") and not found.get("decision"):
         reason = f": {shown(str(found['reason']))}" if found.get("reason") else ""
         word = "its approval was taken back" if found["status"] == "closed" else "decided"
-        yield f"{word} by {shown(str(found['decided_by']))}{reason}"
+        yield f"{word} by {shown(str(found['decided_by']))}{_sure(found)}{reason}"
     if found.get("you_may_not"):
         yield shown(str(found["you_may_not"]))
 
@@ -146,13 +147,19 @@ def decision_panel(found: JsonObject, screen: Screen) -> list[Panel]:
     if not isinstance(made, dict):
         return []
     by = "by a standing decision of" if made.get("grant") else "by"
-    title = f"{verdict_label(made['decision'])} {by} {made['by'] or 'somebody'}, {ago(made['at'])} ago"
+    title = f"{verdict_label(made['decision'])} {by} {made['by'] or 'somebody'}{_sure(made)}, {ago(made['at'])} ago"
     parts = _decided(found, made, screen.width - 4)
     for name, word in (("reason", "for the record"), ("grant", "by the grant")):
         if made.get(name):
             parts += [""] if parts else []
             parts += [two_columns([(word, shown(str(made[name])))], screen.width - 4, "dim")]
     return [_panel(screen, title, parts)]
+
+
+def _sure(made: JsonObject) -> str:
+    """How sure it is who it was, where it is more than a name."""
+    assurance = str(made.get("assurance") or "none")
+    return f" ({SURE_BY.get(assurance, assurance)})" if assurance != "none" else ""  # a newer desk may know more
 
 
 def _decided(found: JsonObject, made: JsonObject, width: int) -> list[RenderableType]:

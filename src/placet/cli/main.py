@@ -36,20 +36,27 @@ COMMANDS = {
     "revoke": ("commands.decide:revoke", "take an approval back, until its call begins"),
     "watch": ("commands.watch:watch", "what happens, while it happens"),
     "grants": ("commands.grants:grants", "standing decisions, and what is held back"),
+    "policy": ("commands.policy:policy", "rules about calls: check, explain, back-test, suggest"),
     "users": ("commands.people:users", "who may use a desk, and what they may decide"),
     "four-eyes": ("commands.people:four_eyes", "where the person who started a run may not approve its calls"),
     "tokens": ("commands.people:tokens", "keys for programs that use a desk"),
+    "channels": ("commands.channels:channels", "who is told of what happens: webhooks, mail"),
     "doctor": ("commands.doctor:doctor", "which waiting runs cannot go on with today's code"),
     "audit": ("commands.audit:audit", "who did what, and whether the logs are whole"),
+    "samples": ("commands.samples:samples", "what is remembered of decisions, for what is usual"),
     "worker": ("commands.worker:worker", "drive runs out of a PostgreSQL that many share"),
     "top": ("commands.top:top", "a fleet at a glance: workers, runs, what has waited longest"),
     "migrate": ("commands.migrate:migrate", "create a store's schema, or bring it up to date"),
     "port": ("commands.port:port", "move in programs written for the OpenAI Agents SDK"),
-    "hook": ("commands.hook:hook", "ask about a call that a coding assistant is about to execute"),
+    "receipts": ("commands.receipts:receipts", "keys that sign receipts of approved calls"),
+    "hook": ("commands.hook:hook", "put the calls of coding assistants before a person"),
+    "mcp": ("commands.mcp:mcp", "a gateway in front of MCP servers, which asks people"),
     "completion": ("commands.completion:completion", "a script with which your shell completes all this"),
 }
 """Each command with the place of its code in this package, and what it is for."""
 
+_SAME = {"webhooks": "channels"}
+"""Second names of commands."""
 _OTHER_NAMES = {
     "accept": "approve",
     "yes": "approve",
@@ -78,6 +85,7 @@ class Root(ExitCodes, click.Group):
         return list(COMMANDS)
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        name = _SAME.get(name, name)
         if name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[name][0].partition(":")
@@ -85,7 +93,7 @@ class Root(ExitCodes, click.Group):
         return found
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # Any: click's tuple of three
-        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+        if args[0] not in (*COMMANDS, *_SAME) and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(f"there is no command {args[0]!r}{_meant(args[0])}: «placet --help» lists them.")
         return super().resolve_command(ctx, args)
 

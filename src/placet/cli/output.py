@@ -138,10 +138,6 @@ def sentence(text: object) -> str:
     return f"{str(text or '').rstrip().rstrip('.')}."
 
 
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def whole_lines(text: str, width: int) -> Iterator[str]:
     """The text in lines of at most this width, broken behind spaces where there are some.
 

@@ -12,8 +12,9 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
-from placet.cli.output import Screen, counted, shown
-from placet.core.story import (
+from placet.cli.output import Screen, shown
+from placet.core.policy import text_of_heard
+from placet.core.story_tree import (
     AnyStep,
     Asked,
     CallStory,
@@ -26,6 +27,7 @@ from placet.core.story import (
     ReportedLate,
     Required,
     Revoked,
+    RulesHeard,
     RunStory,
     TurnStory,
     Validated,
@@ -35,7 +37,7 @@ from placet.core.story import (
 from placet.facts import events as e
 from placet.facts.codec import Json, JsonObject, encode, parse_arguments
 from placet.facts.requirements import needs_text
-from placet.facts.verdict_words import WORDS
+from placet.facts.verdict_words import WORDS, counted
 
 BRANCH = 4
 """How many columns a branch of the tree takes before its text."""
@@ -195,6 +197,8 @@ def _mark(step: AnyStep) -> Mark:
             return Mark(step.at, step.to, "dim")
         case Validated():
             return Mark(step.at, "validated", "dim", pairs_text(step.changes))
+        case RulesHeard():
+            return Mark(step.at, "policy", "dim", text_of_heard(step.fact))
         case Asked():
             return _mark_of_asking(step)
         case Escalated():

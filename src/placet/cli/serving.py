@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import signal
 import socket
 import sys
@@ -21,11 +22,13 @@ from placet.cli.exit_codes import INTERRUPTED, OK
 from placet.cli.loading import warn_if_pooled
 from placet.cli.output import complain
 from placet.declare.agent import Agent
+from placet.declare.run_config import RunConfig
 from placet.desk.desk import Desk
 from placet.desk.web.sockets import listen
 from placet.facts.addresses import without_credentials
 from placet.facts.errors import UserError
 from placet.facts.events import Pattern
+from placet.service.guest_limits import GuestLimits
 
 DEFAULT_PORT = 8700
 _NOT_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
@@ -45,16 +48,36 @@ class Serving:
     open_name: str = "local"
     four_eyes: tuple[Pattern, ...] = ()
     """Demanded from now on in the store, besides what it demands already."""
+    policy: str | None = None
+    """The file of rules about every call."""
+    pass_through: tuple[Pattern, ...] = ()
+    """Guests' calls that nobody has to be asked about."""
     trusted_proxies: tuple[str, ...] = ()
     tls: tuple[str, str] | None = None
     drives: bool = True
     max_concurrent: int = 16
     grace: float = 30.0
     opens_browser: bool = False
+    receipt_keys: str | None = None
+    """The file of keys that sign receipts; None: the environment may say."""
 
 
 Announce = Callable[[str, str | None], None]
 """Told where the desk is, and the key for the first admin where there is nobody yet."""
+
+
+def receipts_of(file: str | None, issuer: str | None) -> Any:  # Any: typed where the extra is installed
+    """Who signs receipts: by a file that is named, or as the environment says; None: nobody."""
+    if not file and not any(os.environ.get(name) for name in ("PLACET_RECEIPT_KEYS_FILE", "PLACET_RECEIPT_KEYS")):
+        return None
+    if find_spec("joserfc") is None:
+        raise ClickException("receipts need an extra that is not installed: pip install 'placet[receipts]'.")
+    from placet.receipts import receipts_from_environment
+
+    try:
+        return receipts_from_environment(file=file, issuer=issuer)
+    except UserError as error:
+        raise UsageError(error.message) from error
 
 
 def need_the_extra() -> None:
@@ -89,6 +112,9 @@ async def serve_until_stopped(
         run=given.drives,
         max_concurrent=given.max_concurrent,
         grace=given.grace,
+        policy=given.policy,
+        guest_limits=GuestLimits(pass_through=given.pass_through),
+        run_config=RunConfig(receipts=receipts_of(given.receipt_keys, given.public_url)),
     ) as desk:
         app = create_app(desk, settings)
         await desk.store.latest_sequence()  # a store that cannot be used says so before anybody connects
@@ -106,7 +132,9 @@ async def serve_until_stopped(
             complain(
                 "nobody at this desk is an admin: «placet users change NAME --role admin», on its store, makes one."
             )
-        url = given.public_url or _url(listening, given)
+        url = desk.outbox.base_url = given.public_url or _url(listening, given)
+        if given.public_url is not None:
+            await desk.outbox.publish(given.public_url)
         stopped_by = _obey_signals(server)
         beside = asyncio.create_task(_beside(server, desk, url, key, announce, given, meanwhile))
         await server._serve([listening])  # with signal handlers of our own: uvicorn's would raise the signal again

@@ -15,8 +15,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from placet.core.ballot import Ballot, voter_of
+from placet.core.terms import fits
 from placet.facts.codec import JsonObject, canonical, parse_arguments
-from placet.facts.events import DecisionMade, GrantMade, GrantRevoked, VoteCast
+from placet.facts.events import AnyGrant, DecisionMade, GrantMade, GrantRevoked, VoteCast
 from placet.facts.ids import path_of
 
 Said: TypeAlias = DecisionMade | GrantMade | VoteCast
@@ -50,6 +51,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What validation made of the model's own arguments, where it changed something."""
     ballot: Ballot | None = None
     """What is needed before it is decided, and the votes. None: one word of anybody who may decide it."""
+    summary: str | None = None
+    """What the tool says of this call, in one sentence."""
+    irreversible: bool = False
+    undo_window: float | None = None
     owner: str = ""
     """Of an entry made by hand: the name of the agent whose call it is, if the item says so."""
 
@@ -90,7 +95,7 @@ class LedgerContents(msgspec.Struct, frozen=True, array_like=True):
     entries: list[Entry]
     asked: list[Asking]
     """Those of calls whose tool functions asked for input."""
-    grants: tuple[GrantMade, ...]
+    grants: tuple[AnyGrant, ...]
     uses: Mapping[str, int]
     past: list[DecisionMade]
     revoked: frozenset[str]
@@ -107,7 +112,7 @@ def is_hosted(tool: str) -> bool:
 
 
 def is_unconditional(grant: GrantMade) -> bool:
-    return grant.arguments is None and grant.until is None and grant.uses is None
+    return grant.arguments is None and grant.until is None and grant.uses is None and grant.terms is None
 
 
 def covers(
@@ -115,13 +120,15 @@ def covers(
 ) -> bool:
     """Whether a grant reaches this call: its owner, its tool as it was then, its arguments, its time.
 
-    Its count is asked elsewhere.
+    Its count and its budget are asked elsewhere.
     """
     if (grant.agent, grant.tool, grant.fingerprint) != (agent, tool, fingerprint):
         return False
     if grant.scope == "run" and grant.path != path:
         return False
     if grant.until is not None and now >= grant.until:
+        return False
+    if grant.terms is not None and not fits(grant.terms, arguments):
         return False
     if grant.arguments is None:
         return True

@@ -31,7 +31,7 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return msgspec.structs.replace(self, votes=(*self.votes, vote))
 
     def without(self, taken: VoteTakenBack) -> Ballot:
-        left = tuple(each for each in self.votes if each.by != taken.by)
+        left = tuple(each for each in self.votes if voter_of(each) != voter_of(taken))
         return msgspec.structs.replace(self, votes=left, taken=(*self.taken, taken))
 
     def newest(self, more: Sequence[VoteCast] = ()) -> tuple[VoteCast, ...]:
@@ -43,21 +43,29 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 last[voter_of(vote)] = vote
         return tuple(last.values())
 
+    def voter_for(self, by: str | None, digest: str) -> str | msgspec.UnsetType | None:
+        """Whose vote this person takes back if they say no more than that: their own, or the one that they cast for
+        somebody else. UNSET: they have none."""
+        cast = [vote for vote in self.votes if vote.digest == digest]
+        if any(voter_of(vote) == by for vote in cast):
+            return by
+        return next((voter_of(vote) for vote in reversed(cast) if vote.by == by), msgspec.UNSET)
+
     def time_after(self, voter: str | None, now: float) -> float:
         """The time of what a person decides now: later than what they said before, whatever the clocks say, since they
         have that before them."""
         said = [vote.at for vote in self.votes if voter_of(vote) == voter]
-        said += [taken.at for taken in self.taken if taken.by == voter]
+        said += [taken.at for taken in self.taken if voter_of(taken) == voter]
         latest = max(said, default=0.0)
         return now if now > latest else round(latest + 0.001, 3)
 
     def again(self, call: str, *, without: str | msgspec.UnsetType | None = msgspec.UNSET) -> ApproversRequired:
         """The fact by which a question that is asked again needs the same and is about the same. The votes stand,
-        except those of one person."""
-        votes = [each for each in self.votes if each.by != without]
+        except those of one voter."""
+        votes = [each for each in self.votes if voter_of(each) != without]
         return ApproversRequired(call, self.requirement, votes, self.arguments, self.editor)
 
 
-def voter_of(vote: VoteCast) -> str | None:
+def voter_of(vote: VoteCast | VoteTakenBack) -> str | None:
     """Whose vote it is: a delegate votes as another person."""
     return vote.on_behalf_of or vote.by

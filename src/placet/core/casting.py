@@ -13,10 +13,10 @@ import msgspec
 from placet.core.approvals import Entry, Ledger, is_of_one_voter
 from placet.core.ballot import Ballot, voter_of
 from placet.core.deciding import describe, not_pending, refuse_if_late, time_text
-from placet.core.four_eyes import is_demanded
+from placet.core.four_eyes import guest_of, is_demanded
 from placet.core.state import Call, RunFold
 from placet.core.transitions import Status
-from placet.core.votes import Electorate, Person, Tally, Vote, Way, tally, why_not_yet
+from placet.core.votes import Electorate, Person, Tally, Vote, Way, owner_in, tally, why_not_yet
 from placet.facts.codec import canonical
 from placet.facts.errors import AccessDenied, RunFinished, StaleApproval, UserError
 from placet.facts.events import (
@@ -33,7 +33,7 @@ from placet.facts.events import (
     VoteCast,
 )
 from placet.facts.ids import path_of, request_id
-from placet.facts.requirements import Assurance, Part, Requirement
+from placet.facts.requirements import PARTS, Assurance, Part, Requirement, Step, least_sure
 
 _WAY: dict[Verdict, Way] = {"approve": "approve", "edit": "approve", "respond": "approve", "reject": "deny"}
 
@@ -43,11 +43,13 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
     people: Mapping[str, Person] = {}
     four_eyes: Sequence[Pattern] = ()
+    delegations: frozenset[tuple[str, str]] = frozenset()
+    """Who has given their vote to whom at this moment: principal and delegate."""
 
 
 def names_in(root: RunFold, votes: Iterable[VoteCast]) -> set[str]:
     """The people whom a count of these votes has to know."""
-    found = {root.started_by}
+    found = {root.started_by, guest_of(root)}
     for vote in votes:
         entry = root.ledger.entry(vote.call)
         ballot = entry.ballot if entry is not None else None
@@ -68,17 +70,16 @@ def requirement_of(entry: Entry, ballot: Ballot, four_eyes: Sequence[Pattern]) -
 
 
 def with_starter_kept_out(requirement: Requirement) -> Requirement:
-    """The same for people who did not start the run: four eyes."""
-    alternatives = tuple(
-        tuple(
-            step
-            if "starter" in step.distinct_from
-            else msgspec.structs.replace(step, distinct_from=("starter", *step.distinct_from))
-            for step in steps
-        )
-        for steps in requirement.alternatives
-    )
+    """The same for people who neither started the run nor own the guest whose run it is: four eyes."""
+    if requirement.all_of:
+        return Requirement((), all_of=tuple(map(with_starter_kept_out, requirement.all_of)))
+    alternatives = tuple(tuple(map(_others_only, steps)) for steps in requirement.alternatives)
     return Requirement(alternatives)  # four eyes are two people: nobody goes ahead alone
+
+
+def _others_only(step: Step) -> Step:
+    kept = tuple(part for part in PARTS if part in {"starter", "guest_owner", *step.distinct_from})
+    return msgspec.structs.replace(step, distinct_from=kept)
 
 
 def electorate_of(root: RunFold, ballot: Ballot, known: Known, editor: str | None = None) -> Electorate:
@@ -87,7 +88,10 @@ def electorate_of(root: RunFold, ballot: Ballot, known: Known, editor: str | Non
         parts["editor"] = ballot.editor
     elif editor is not None:
         parts["editor"] = editor
-    return Electorate(known.people, parts)
+    guest = guest_of(root)
+    if guest is not None:
+        parts["guest_owner"] = owner_in(known.people, guest)
+    return Electorate(known.people, parts, frozenset(PARTS) - parts.keys())
 
 
 def as_counted(vote: VoteCast) -> Vote:
@@ -154,12 +158,7 @@ def missing_here(root: RunFold, entry: Entry, ballot: Ballot, votes: Sequence[Vo
     if any(step.groups or step.assurance != "none" or step.predicate for step in ballot.requirement.steps()):
         return None
     found = count(root, entry, msgspec.structs.replace(ballot, votes=tuple(votes)), Known())
-    return fewest_missing(found)
-
-
-def fewest_missing(found: Tally) -> int:
-    """How many approvals are missing at least; 0: it is decided."""
-    return min((sum(step.count for step in steps) for steps in found.missing), default=0)
+    return found.fewest_missing
 
 
 # -- casting ----------------------------------------------------------------------------------------------------------
@@ -222,7 +221,7 @@ def _is_known(ledger: Ledger, vote: VoteCast) -> bool:
     ballot = entry.open_ballot if entry is not None else None
     if ballot is None:
         return False
-    if any(taken.by == vote.by and taken.at >= vote.at for taken in ballot.taken):
+    if any(voter_of(taken) == voter_of(vote) and taken.at >= vote.at for taken in ballot.taken):
         return True
     theirs = [before for before in ballot.votes if voter_of(before) == voter_of(vote)]
     newest = max(theirs, key=lambda before: before.at, default=None)
@@ -259,18 +258,32 @@ def _facts_about(
     requirement = requirement_of(entry, ballot, known.four_eyes)
     before = list(ballot.votes)
     for vote in votes:
-        _refuse_if_it_cannot_count(requirement, before, vote, electorate_of(root, ballot, known))
+        _refuse_if_it_cannot_count(requirement, before, vote, electorate_of(root, ballot, known), known)
         before.append(vote)
     found = count(root, entry, ballot, known, votes)
     return [*votes, *_decided(entry, found, [*ballot.votes, *votes])]
 
 
 def _refuse_if_it_cannot_count(
-    requirement: Requirement, before: Sequence[VoteCast], vote: VoteCast, electorate: Electorate
+    requirement: Requirement, before: Sequence[VoteCast], vote: VoteCast, electorate: Electorate, known: Known
 ) -> None:
-    why = why_not_yet(requirement, map(as_counted, before), as_counted(vote), electorate)
+    why = _why_no_delegate(vote, electorate, known) or why_not_yet(
+        requirement, map(as_counted, before), as_counted(vote), electorate
+    )
     if why is not None:
         raise AccessDenied(f"Nothing was decided: the vote of {vote.by or 'an unnamed person'} cannot count: {why}.")
+
+
+def _why_no_delegate(vote: VoteCast, electorate: Electorate, known: Known) -> str | None:
+    """Why this person cannot vote for somebody else; None: they do not, or they were asked to."""
+    if vote.on_behalf_of is None:
+        return None
+    if vote.assurance == "none":
+        return "a name in a program votes for nobody else: vote at the desk"
+    given = {(electorate.identity(one), electorate.identity(other)) for one, other in known.delegations}
+    if vote.by is None or (electorate.identity(vote.on_behalf_of), electorate.identity(vote.by)) not in given:
+        return f"{vote.on_behalf_of} has not given their vote to {vote.by or 'an unnamed person'} at this moment"
+    return None
 
 
 def _refuse_contradiction(root: RunFold, entry: Entry, ballot: Ballot, votes: Sequence[VoteCast], known: Known) -> None:
@@ -309,6 +322,8 @@ def _decided(entry: Entry, found: Tally, votes: Sequence[VoteCast]) -> list[Gran
         message=last.message,
         arguments=last.arguments,
         output=last.output,
+        via=last.via,
+        assurance=least_sure([vote.assurance for vote in counted]),
     )
     grant = last.grant
     if grant is None or any(_bounds(vote.grant) != _bounds(grant) for vote in counted):
@@ -320,7 +335,7 @@ def _decided(entry: Entry, found: Tally, votes: Sequence[VoteCast]) -> list[Gran
 def _bounds(grant: GrantMade | None) -> tuple[object, ...] | None:
     if grant is None:
         return None
-    return grant.verdict, grant.scope, canonical(grant.arguments), grant.until, grant.uses
+    return grant.verdict, grant.scope, canonical(grant.arguments), grant.until, grant.uses, grant.terms
 
 
 def _facts_of_edit(
@@ -333,14 +348,25 @@ def _facts_of_edit(
         raise UserError(f"Call {entry.call} may have happened: it is run again as it was, or given up, and not edited.")
     fresh = Ballot(requirement=needed or Requirement(), request=entry.request, arguments=edit.arguments, editor=edit.by)
     requirement = requirement_of(entry, fresh, known.four_eyes)
-    _refuse_if_it_cannot_count(requirement, [], edit, electorate_of(root, ballot.anew(0), known))
+    _refuse_if_it_cannot_count(requirement, [], edit, electorate_of(root, ballot.anew(0), known), known)
     found = count(root, entry, fresh, known, [edit])
     if found.verdict is not None:
         changed = [] if needed == ballot.requirement else [ApproversRequired(entry.call, fresh.requirement)]
         return [*changed, edit, *_decided(entry, found, [edit])]
     who = edit.by or "an unnamed person"
     why = f"{who} changed the arguments, and that needs others' approval" + (f": {edit.reason}" if edit.reason else "")
-    asked = CallHeld(entry.call, edit.digest, entry.tool, entry.fingerprint, why, call.expires_at, call.at_expiry)
+    asked = CallHeld(
+        entry.call,
+        edit.digest,
+        entry.tool,
+        entry.fingerprint,
+        why,
+        call.expires_at,
+        call.at_expiry,
+        undo_window=entry.undo_window,
+        rules=call.policy.rules if call.policy is not None else None,
+        irreversible=entry.irreversible,  # but not the sentence: it was about other arguments
+    )
     vote = msgspec.structs.replace(edit, request=entry.request + 1, verdict="approve", arguments=None)
     return [asked, fresh.again(entry.call), vote]
 
@@ -422,9 +448,8 @@ def count_authors(root: RunFold, entry: Entry, ballot: Ballot, grant: GrantMade,
     votes = [Vote(way, each.by, each.on_behalf_of, each.assurance, at=grant.at) for each in authors]
     electorate = electorate_of(root, ballot, known)
     parts: dict[Part, str | None] = {**electorate.parts, "grant_author": grant.by}
-    return tally(
-        requirement_of(entry, ballot, known.four_eyes), votes, msgspec.structs.replace(electorate, parts=parts)
-    )
+    played = msgspec.structs.replace(electorate, parts=parts, unplayed=electorate.unplayed - {"grant_author"})
+    return tally(requirement_of(entry, ballot, known.four_eyes), votes, played)
 
 
 def authors_of(grants: Iterable[GrantMade]) -> set[str]:

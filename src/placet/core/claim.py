@@ -12,9 +12,11 @@ from typing import TypeAlias
 import msgspec
 
 from placet.core.holds import Hold, hold_on
+from placet.core.policy import Question
 from placet.core.state import Call
 from placet.core.transitions import Status
 from placet.facts.events import GrantMade
+from placet.facts.requirements import Requirement
 
 CHANGED = "what was approved is not what would run now: the tool or its arguments changed in between"
 CHANGED_WHILE_ASKING = "its tool changed before its question was answered: it cannot continue with the answer"
@@ -25,7 +27,20 @@ EDIT_CHANGED = (
     "a reviewer's arguments were given where the tool's code is not, and validation would fill in or change something: "
     "edit them again where it can be seen"
 )
+NOT_JUDGED = "the policy asks for a person's approval"
 SWITCHED_OFF = "its tool is switched off now"
+
+
+class PolicyObjection(msgspec.Struct, frozen=True, kw_only=True):
+    """What the policy, as it is at this moment, has against a call that was let through before."""
+
+    denies: str | None = None
+    """What the model reads."""
+    asks: str | None = None
+    """Why a person has to be asked, or others than were."""
+    question: Question = Question()
+    requirement: Requirement | None = None
+    """All that the call needs by now."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +72,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """For how long an approval can be used, in seconds."""
     grant: GrantMade | None = None
     """The standing decision that decided, if one did and it still stands."""
+    policy: PolicyObjection | None = None
+    not_covered: str | None = None
+    """Why the budget of what let it through does not cover the call."""
 
 
 class Passed(msgspec.Struct, frozen=True):
@@ -69,6 +87,9 @@ class LeaseLost(msgspec.Struct, frozen=True):
 
 class SetAside(msgspec.Struct, frozen=True):
     """Not now: the call keeps its approval, and this drive leaves it alone."""
+
+    until: float | None = None
+    """When it is looked at again by itself; None: somebody has to let it go."""
 
 
 class ClaimRefused(msgspec.Struct, frozen=True):
@@ -98,7 +119,8 @@ Verdict: TypeAlias = Passed | LeaseLost | SetAside | ClaimRefused | AskedAnew | 
 
 def judge_claim(claim: Claim) -> Verdict:
     """What the first check that objects says."""
-    for check in CHECKS if claim.call.decision is not None else CHECKS_WITHOUT_DECISION:
+    is_plain = claim.call.decision is None and claim.policy is None and claim.not_covered is None
+    for check in CHECKS_WITHOUT_DECISION if is_plain else CHECKS:
         verdict = check(claim)
         if verdict is not None:
             return verdict
@@ -112,6 +134,12 @@ def _lease(claim: Claim) -> Verdict | None:
 def _hold(claim: Claim) -> Verdict | None:
     is_held = hold_on(claim.holds, claim.run_id, claim.agent, claim.call.name) is not None if claim.holds else False
     return SetAside() if is_held or claim.is_cancelled else None
+
+
+def _not_before(claim: Claim) -> Verdict | None:
+    """Whoever approved it can still take that back."""
+    until = claim.call.not_before
+    return None if until is None or claim.now >= until or claim.goes_on else SetAside(until)
 
 
 def _enabled(claim: Claim) -> Verdict | None:
@@ -146,6 +174,20 @@ def _edited(claim: Claim) -> Verdict | None:
     return AskedOthers() if claim.needs_more and claim.call.status is Status.APPROVED else None
 
 
+def _policy(claim: Claim) -> Verdict | None:
+    """Rules may have changed since the call was let through, and an edit may be one that they deny."""
+    objection = claim.policy
+    if objection is None or claim.goes_on:
+        return None
+    if objection.denies is not None:
+        is_edit = claim.call.edited is not None
+        why = f"the policy denies it: {objection.denies}"
+        return AskedAnew(f"as it was edited {why}") if is_edit else ClaimRefused(why.rstrip("."))
+    if claim.needs_more:
+        return None  # an edit: those whom it needs are asked about it
+    return AskedAnew(objection.asks or NOT_JUDGED)
+
+
 def _grant(claim: Claim) -> Verdict | None:
     decision = claim.call.decision
     if decision is None or decision.grant is None or claim.goes_on:
@@ -155,24 +197,35 @@ def _grant(claim: Claim) -> Verdict | None:
     return AskedAnew(GRANT_OVER) if claim.grant.until is not None and claim.now >= claim.grant.until else None
 
 
+def _budget(claim: Claim) -> Verdict | None:
+    if claim.not_covered is None or claim.goes_on:
+        return None
+    return AskedAnew(claim.not_covered)
+
+
 def _use_by(claim: Claim) -> Verdict | None:
     decision = claim.call.decision
     if decision is None or claim.goes_on or claim.valid_for is None:
         return None
-    return AskedAnew(TOO_LATE) if claim.now > decision.at + claim.valid_for else None
+    counted_from = max(decision.at, claim.call.not_before or 0.0)
+    return AskedAnew(TOO_LATE) if claim.now > counted_from + claim.valid_for else None
 
 
 CHECKS: tuple[Callable[[Claim], Verdict | None], ...] = (
     _lease,
     _hold,
+    _not_before,
     _separation,
     _votes,
     _enabled,
+    _policy,
     _use_by,
     _digest,
     _grant,
+    _budget,
     _edited,
 )
 """In this order: what nobody may do, what waits, what is off, and only then what a person would be asked about."""
 CHECKS_WITHOUT_DECISION = (_lease, _hold, _enabled)
-"""Of these, the ones that have something to say about a call that no person was asked about: most calls."""
+"""Of these, the ones that have something to say about a call that no person was asked about, and that no policy
+objects to: most calls."""

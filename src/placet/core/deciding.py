@@ -220,8 +220,8 @@ def facts_to_revoke(
     grant let through and that have not begun. They are asked about again: under a new number, so that no copy of the
     old approval counts. Only until the call is claimed; what cannot be taken back any more is an error that says
     why."""
-    _require_own_vote(run.ledger.entry(local), number, by)
-    if (taken := _taken_back(run.ledger.entry(local), number, by, at, reason)) is not None:
+    voter = _voter_taking_back(run.ledger.entry(local), number, by)
+    if (taken := _taken_back(run.ledger.entry(local), number, by, voter, at, reason)) is not None:
         return [InChild(path_of(local), taken) if path_of(local) else taken]
     entry, decision = _revocable(run, local, number)
     who = f"its approval was taken back by {by or 'an unnamed person'}" + (f": {reason}" if reason else "")
@@ -230,32 +230,39 @@ def facts_to_revoke(
     for owner, each in _not_begun(run):
         is_let_through = each.decision is not None and each.decision.grant in made
         if each.id == local or is_let_through:
-            without = by if each.id == local else msgspec.UNSET
+            without = voter if each.id == local else msgspec.UNSET
             facts += asked_anew(owner, each, who, DecisionRevoked(each.id, by, at, reason), without=without)
     return facts
 
 
-def _require_own_vote(entry: Entry | None, number: int, by: str | None) -> None:
-    """Under a requirement those take back who voted: AccessDenied for others."""
+def _voter_taking_back(entry: Entry | None, number: int, by: str | None) -> str | None:
+    """Whose vote is taken back. Under a requirement those may who voted, and who cast a vote for somebody else:
+    AccessDenied for others."""
     if entry is None or entry.request != number or entry.open_ballot is None:
-        return
-    is_by_grant = entry.decision is not None and entry.decision.grant is not None
+        return by
+    if entry.decision is not None and entry.decision.grant is not None:
+        return by
     digest = entry.digest if entry.decision is None else entry.decision.digest  # an edit voids the votes before it
-    if not is_by_grant and by not in {vote.by for vote in entry.open_ballot.votes if vote.digest == digest}:
+    voter = entry.open_ballot.voter_for(by, digest)
+    if voter is msgspec.UNSET:
         raise AccessDenied(
             f"Nothing was taken back: {by or 'an unnamed person'} has no vote on call {entry.call}. Who voted can take "
             "their vote back; others place a hold."
         )
+    return voter
 
 
 def _taken_back(
-    entry: Entry | None, number: int, by: str | None, at: float, reason: str | None
+    entry: Entry | None, number: int, by: str | None, voter: str | None, at: float, reason: str | None
 ) -> VoteTakenBack | None:
     """A vote is all that there is to take back, where the question is not decided yet."""
     if entry is None or entry.request != number or entry.decision is not None:
         return None
     ballot = entry.open_ballot
-    return None if ballot is None else VoteTakenBack(entry.call, number, by, ballot.time_after(by, at), reason)
+    if ballot is None:
+        return None
+    other = voter if voter != by else None
+    return VoteTakenBack(entry.call, number, by, ballot.time_after(voter, at), reason, other)
 
 
 def _revocable(run: RunFold, local: str, number: int) -> tuple[Entry, DecisionMade]:
@@ -312,17 +319,7 @@ def asked_anew(
     requirement the votes stand, except those of one person."""
     entry = owner.ledger.entry(call.id)
     assert entry is not None, "what was approved is in the ledger"
-    asked: CallHeld | CallInDoubt | InputAsked
-    until, outcome = call.expires_at, call.at_expiry
-    if revoked is not None and until is not None and until <= revoked.at:  # the first question's time is over
-        until = outcome = None
-    if call.status in (Status.CLEARED, Status.IN_DOUBT):
-        asked = CallInDoubt(call.id, entry.digest, entry.tool, entry.fingerprint, why)
-    elif call.status is Status.SUPPLIED:
-        questions, state = call.questions or {}, call.asked_state
-        asked = InputAsked(call.id, entry.digest, entry.tool, entry.fingerprint, questions, state, until, outcome)
-    else:
-        asked = CallHeld(call.id, entry.digest, entry.tool, entry.fingerprint, why, until, outcome)
+    asked = _same_question(call, entry, why, revoked)
     facts: list[PlainFact] = [asked] if revoked is None else [revoked, asked]
     ballot = entry.open_ballot
     if ballot is not None:
@@ -330,6 +327,22 @@ def asked_anew(
         earlier = ballot if votes_stand and not is_edit else msgspec.structs.replace(ballot, votes=())
         facts.append(earlier.again(call.id, without=without))
     return [InChild(owner.path, fact) if owner.path else fact for fact in facts]
+
+
+def _same_question(
+    call: Call, entry: Entry, why: str, revoked: DecisionRevoked | None
+) -> CallHeld | CallInDoubt | InputAsked:
+    """What was asked about the call, once more."""
+    until, outcome = call.expires_at, call.at_expiry
+    if revoked is not None and until is not None and until <= revoked.at:  # the first question's time is over
+        until = outcome = None
+    about = (call.id, entry.digest, entry.tool, entry.fingerprint)
+    if call.status in (Status.CLEARED, Status.IN_DOUBT):
+        return CallInDoubt(*about, why)
+    if call.status is Status.SUPPLIED:
+        return InputAsked(*about, call.questions or {}, call.asked_state, until, outcome)
+    rules = call.policy.rules if call.policy is not None else None
+    return CallHeld(*about, why, until, outcome, entry.summary, entry.irreversible, entry.undo_window, rules)
 
 
 def _cannot_revoke(run: RunFold, call: Call | None, decision: DecisionMade) -> StaleApproval | RunFinished:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from placet.core.plan import APPROVAL_REQUEST, APPROVAL_RESPONSE
+from placet.core.calls import APPROVAL_REQUEST, APPROVAL_RESPONSE
 from placet.core.state import RunFold
 from placet.facts.codec import JsonObject
 from placet.facts.errors import ModelBehaviorError, UserError

@@ -1,7 +1,7 @@
 """The fold: how each fact changes the state. Every change of a run passes through `apply`.
 
 A fact that cannot follow the facts before it raises IllegalTransition and changes nothing; so checks come first in
-each function.
+each function. What changes single calls stands in `calls.py`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
-
-from placet.core.approvals import Asking, Entry
-from placet.core.elicitation import answers_of
-from placet.core.plan import APPROVAL_RESPONSE, label_field, plan_calls
-from placet.core.state import Call, RunFold
-from placet.core.transitions import Move, Status, after
-from placet.core.voting import approvers_required, vote_cast, vote_taken_back
+from placet.core.calls import CALL_APPLIERS, add_input, as_items, plan_calls
+from placet.core.state import RunFold
+from placet.core.transitions import Status
 from placet.facts import events as e
-from placet.facts.codec import JsonObject, canonical, encode
+from placet.facts.codec import JsonObject
 from placet.facts.errors import IllegalTransition
 from placet.facts.ids import path_of
-from placet.facts.native_items import EndedCall, native_of, note_on
 
 
 def fold(facts: Iterable[e.AnyFact], into: RunFold | None = None) -> RunFold:
@@ -82,7 +76,7 @@ def _run_started(run: RunFold, fact: e.RunStarted) -> None:
     run.started_by = fact.by
     run.session_written = fact.session_length
     run.session_total = fact.session_total
-    _add_input(run, as_items(fact.input))
+    add_input(run, as_items(fact.input))
     run.input_length = len(run.history)
 
 
@@ -106,7 +100,7 @@ def _input_added(run: RunFold, fact: e.InputAdded) -> None:
     if run.open_calls:
         run.waiting_input.extend(fact.items)
     else:
-        _add_input(run, fact.items)
+        add_input(run, fact.items)
 
 
 def _agent_changed(run: RunFold, fact: e.AgentChanged) -> None:
@@ -163,13 +157,6 @@ def _context_saved(run: RunFold, fact: e.ContextSaved) -> None:
     run.context = fact.value
 
 
-def _question_escalated(run: RunFold, fact: e.QuestionEscalated) -> None:
-    call = _call(run, fact.call)
-    if call.status not in (Status.HELD, Status.ELICITED):
-        raise IllegalTransition(f"Call {call.id} does not wait: nothing can be escalated.")
-    call.expires_at = call.at_expiry = None
-
-
 def _of_no_run(_run: RunFold, fact: e.Fact) -> None:
     raise IllegalTransition(f"{type(fact).__name__} is a fact of the operators' log, not of a run.")
 
@@ -214,19 +201,6 @@ def _session_written(run: RunFold, fact: e.SessionWritten) -> None:
 def _require_session(run: RunFold, end: int) -> None:
     if run.session is None or not run.session_written <= end <= run.closed_length:
         raise IllegalTransition("Only whole turns of a run with a session are written into it, each once.")
-
-
-def as_items(given: str | list[JsonObject]) -> list[JsonObject]:
-    return [{"role": "user", "content": given}] if isinstance(given, str) else given
-
-
-def _add_input(run: RunFold, items: list[JsonObject]) -> None:
-    run.history.extend(items)
-    run.outbox.extend(items)
-    for item in items:  # a history that was given as input may hold calls of its own
-        label = item.get(label_field(item))
-        if isinstance(label, str):
-            run.seen_labels.add(label)
 
 
 # -- the model --------------------------------------------------------------------------------------------------------
@@ -347,252 +321,6 @@ def _session_closed(run: RunFold, fact: e.SessionClosed) -> None:
     run.closed = fact
 
 
-def _late_report(run: RunFold, fact: e.LateReport) -> None:
-    call = _call(run, fact.call)
-    call.late_reports = (*call.late_reports, fact)
-
-
-# -- the calls --------------------------------------------------------------------------------------------------------
-
-
-def _call(run: RunFold, call: str) -> Call:
-    try:
-        return run.calls[call]
-    except KeyError:
-        raise IllegalTransition(f"There is no call {call} in the open turn.") from None
-
-
-_BEGUN = (Status.STARTED, Status.ELICITED, Status.SUPPLIED)
-
-
-def _arguments_validated(run: RunFold, fact: e.ArgumentsValidated) -> None:
-    call = _call(run, fact.call)
-    if call.status is Status.ENDED or (call.values is not None and call.status in _BEGUN):
-        raise IllegalTransition(f"Call {call.id} has begun with its values: they cannot change any more.")
-    call.values = fact.values
-
-
-def _calls_allowed(run: RunFold, fact: e.CallsAllowed) -> None:
-    _move_all(run, fact.calls, Move.ALLOW)
-
-
-def _calls_deferred(run: RunFold, fact: e.CallsDeferred) -> None:
-    _move_all(run, fact.calls, Move.DEFER)
-
-
-def _calls_started(run: RunFold, fact: e.CallsStarted) -> None:
-    _move_all(run, fact.calls, Move.START)
-    for each in fact.calls:
-        call = run.calls[each]
-        call.attempts += 1
-        call.permit = fact.permit
-
-
-def _move_all(run: RunFold, calls: list[str], move: Move) -> None:
-    statuses: dict[str, Status] = {}
-    for each in calls:
-        statuses[each] = after(_call(run, each).status, move, each)
-    for each, status in statuses.items():
-        run.calls[each].status = status
-
-
-def _call_held(run: RunFold, fact: e.CallHeld) -> None:
-    _ask_about(run, fact, Move.HOLD)
-
-
-def _call_in_doubt(run: RunFold, fact: e.CallInDoubt) -> None:
-    _ask_about(run, fact, Move.DOUBT)
-
-
-def _input_asked(run: RunFold, fact: e.InputAsked) -> None:
-    if not fact.questions:
-        raise IllegalTransition(f"Call {fact.call} asks nothing: it cannot be answered.")
-    _ask_about(run, fact, Move.ELICIT)
-    call = run.calls[fact.call]
-    call.questions, call.asked_state, call.answers = fact.questions, fact.state, None
-
-
-def _ask_about(run: RunFold, fact: e.CallHeld | e.CallInDoubt | e.InputAsked, move: Move) -> None:
-    call = _call(run, fact.call)
-    call.status = after(call.status, move, call.id)
-    call.request += 1
-    call.digest = fact.digest
-    call.why = None if isinstance(fact, e.InputAsked) else fact.why
-    call.expires_at = None if isinstance(fact, e.CallInDoubt) else fact.expires_at
-    call.at_expiry = None if isinstance(fact, e.CallInDoubt) else fact.at_expiry
-    call.decision = None
-    if isinstance(fact, e.CallHeld):  # asked anew about the model's own arguments; in doubt is what ran, edited or not
-        call.edited = None
-    entry = Entry(
-        call=call.id,
-        label=call.label,
-        tool=fact.tool,
-        fingerprint=fact.fingerprint,
-        agent=run.response_agent,
-        arguments=call.effective_text,
-        request=call.request,
-        digest=call.digest,
-        name=call.name,
-        decide_by=call.expires_at if call.at_expiry == "reject" else None,
-        proposed=call.arguments,
-        values=msgspec.UNSET if call.values is None else canonical(call.values).decode(),
-    )
-    before = run.ledger.entry(call.id)
-    if before is not None and before.ballot is not None:  # an elicitation only keeps what the next question needs
-        same = before.ballot if isinstance(fact, e.InputAsked) else before.ballot.anew(call.request)
-        entry = msgspec.structs.replace(entry, ballot=same)
-    if isinstance(fact, e.InputAsked):
-        ran_under = before.ruling if before is not None else None
-        entry = Asking(**msgspec.structs.asdict(entry), questions=fact.questions, ran_under=ran_under)
-    run.ledger.ask(entry)
-
-
-_DECIDING: dict[e.Verdict, Move] = {
-    "approve": Move.APPROVE,
-    "edit": Move.APPROVE,
-    "reject": Move.REJECT,
-    "respond": Move.RESPOND,
-}
-
-
-def _decision_made(run: RunFold, fact: e.DecisionMade) -> None:
-    call = _call(run, fact.call)
-    if fact.request != call.request or (fact.digest != call.digest and fact.verdict != "edit"):
-        raise IllegalTransition(f"The decision about call {call.id} is about something else than what waits.")
-    if call.status is Status.ELICITED and fact.verdict == "edit":
-        raise IllegalTransition(f"Call {call.id} asks for input: its arguments cannot be edited any more.")
-    call.status = after(call.status, _DECIDING[fact.verdict], call.id)
-    call.decision = fact
-    if call.status is Status.SUPPLIED and call.questions is not None:
-        call.answers = answers_of(call.questions, fact)
-    if fact.arguments is not None:
-        call.edited = fact.arguments
-    run.ledger.record(fact)
-
-
-def _decision_revoked(run: RunFold, fact: e.DecisionRevoked) -> None:
-    call = _call(run, fact.call)
-    call.status = after(call.status, Move.REVOKE, call.id)
-    call.decision = None
-    call.was_revoked = True
-    if call.status is Status.HELD:
-        entry = run.ledger.entry(call.id)
-        ballot = entry.open_ballot if entry is not None else None
-        call.edited = ballot.arguments if ballot is not None else None
-    if call.status is Status.ELICITED:
-        call.answers = None
-    run.ledger.reopen(call.id)
-
-
-def _grant_made(run: RunFold, fact: e.GrantMade) -> None:
-    run.ledger.add_grant(fact)
-
-
-def _grant_revoked(run: RunFold, fact: e.GrantRevoked) -> None:
-    run.ledger.remove_grant(fact)
-
-
-_ENDING: dict[e.Outcome, Move] = {
-    "finished": Move.FINISH,
-    "failed": Move.FINISH,
-    "rejected": Move.REFUSE,
-    "answered": Move.REFUSE,
-    "denied": Move.REFUSE,
-    "expired": Move.CLOSE,
-    "superseded": Move.CLOSE,
-    "cancelled": Move.CLOSE,
-    "released": Move.FINISH,
-}
-
-
-def _call_ended(run: RunFold, fact: e.CallEnded) -> None:
-    call = _call(run, fact.call)
-    outcome, status = fact.outcome, call.status
-    move = _ENDING[outcome]
-    if status is not Status.STARTED or move is not Move.FINISH:
-        _check_outcome(run, call, outcome)
-        move = Move.REFUSE if status is Status.GIVEN_UP else move
-    call.status = after(status, move, call.id)
-    if run.children:
-        _close_child(run, call)
-    call.outcome = outcome
-    call.output = fact.output
-    if call.request:
-        run.ledger.close(call.id)
-    run.open_calls -= 1
-    if run.open_calls == 0 and run.guest is None:  # a guest keeps its own history
-        _close_turn(run)
-
-
-_ONLY_OUTCOME: dict[Status, e.Outcome] = {
-    Status.REJECTED: "rejected",
-    Status.ANSWERED: "answered",
-    Status.GIVEN_UP: "failed",
-}
-"""Decided calls end as they were decided."""
-
-
-def _check_outcome(run: RunFold, call: Call, outcome: e.Outcome) -> None:
-    if _ONLY_OUTCOME.get(call.status, outcome) != outcome:
-        raise IllegalTransition(f"Call {call.id} is {call.status.value}: it cannot end as {outcome}.")
-    is_doubtful = call.status in (Status.IN_DOUBT, Status.CLEARED)
-    if is_doubtful and _ENDING[outcome] is Move.FINISH and call.proposed is None:
-        raise IllegalTransition(f"Call {call.id} is in doubt: only the program that executes it can report late.")
-    if call.status is Status.STARTED and _ENDING[outcome] is Move.CLOSE and call.id not in run.children:
-        raise IllegalTransition(f"Call {call.id} is running: only its own end, or doubt, can follow.")
-
-
-def _close_child(run: RunFold, call: Call) -> None:
-    """With its call a nested run is over: nothing in it can be decided any more."""
-    child = run.children.get(call.id)
-    if child is not None and not child.has_ended:
-        for _, waiting in child.waiting():
-            run.ledger.close(waiting.id)
-
-
-def _close_turn(run: RunFold) -> None:
-    """Every call has its output: from here on the turn can be sent, stored, or be the end."""
-    for call in run.calls.values():
-        item = output_item(call, call.sent_label)
-        run.history.append(item)
-        run.outbox.append(item if call.label in ("", call.sent_label) else output_item(call, call.label))
-    for call in run.calls.values():  # behind the outputs, which belong together
-        note_item = None if call.native_kind is None else note_on(_ended(call, call.sent_label))
-        if note_item is not None:
-            run.history.append(note_item)
-            run.outbox.append(note_item)
-    if run.waiting_input:
-        _add_input(run, run.waiting_input)
-        run.waiting_input = []
-
-
-def _ended(call: Call, label: str) -> EndedCall:
-    return EndedCall(call.item, label, call.outcome in ("finished", "answered"), call.output)
-
-
-def output_item(call: Call, label: str) -> JsonObject:
-    """What a model reads of a call that has ended; of a hosted one its provider reads whether it may go on."""
-    if call.server is not None:
-        answer: JsonObject = {"type": APPROVAL_RESPONSE, "approval_request_id": label}
-        if call.outcome == "finished":
-            return {**answer, "approve": True}
-        return {**answer, "approve": False, "reason": call.output if isinstance(call.output, str) else ""}
-    if call.native_kind is not None:
-        native = native_of(call.item)
-        assert native is not None, "it said so when the call was planned"
-        answer = native.answer(_ended(call, label))
-    else:
-        answer = {"type": "function_call_output", "call_id": label, "output": call.output}
-    return answer if "caller" not in call.item else _for_program(call, answer)
-
-
-def _for_program(call: Call, answer: JsonObject) -> JsonObject:
-    """The answer to a call that a program of the provider's made: it says so, and what went wrong is JSON too."""
-    failed = call.outcome not in ("finished", "answered") and isinstance(answer.get("output"), str)
-    told: JsonObject = {"output": encode({"error": answer["output"]}).decode()} if failed else {}
-    return {**answer, **told, "caller": call.item["caller"]}
-
-
 _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each function takes the fact of its own key
     e.RunStarted: _run_started,
     e.RunForked: _run_forked,
@@ -610,7 +338,6 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.OwnHistoryChosen: _own_history_chosen,
     e.RunCancelled: _run_cancelled,
     e.ContextSaved: _context_saved,
-    e.QuestionEscalated: _question_escalated,
     e.RunEnded: _run_ended,
     e.RequestSent: _request_sent,
     e.RequestRefused: _request_refused,
@@ -621,22 +348,7 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.GuestAdmitted: _guest_admitted,
     e.CallsProposed: _calls_proposed,
     e.SessionClosed: _session_closed,
-    e.LateReport: _late_report,
-    e.ArgumentsValidated: _arguments_validated,
-    e.CallsAllowed: _calls_allowed,
-    e.CallsDeferred: _calls_deferred,
-    e.CallsStarted: _calls_started,
-    e.CallHeld: _call_held,
-    e.CallInDoubt: _call_in_doubt,
-    e.InputAsked: _input_asked,
-    e.DecisionMade: _decision_made,
-    e.ApproversRequired: approvers_required,
-    e.VoteCast: vote_cast,
-    e.VoteTakenBack: vote_taken_back,
-    e.DecisionRevoked: _decision_revoked,
-    e.GrantMade: _grant_made,
-    e.GrantRevoked: _grant_revoked,
-    e.CallEnded: _call_ended,
+    **CALL_APPLIERS,
     e.HoldPlaced: _of_no_run,
     e.HoldLifted: _of_no_run,
     e.StandingGrantMade: _of_no_run,
@@ -647,5 +359,9 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.InvitationChanged: _of_no_run,
     e.TokenChanged: _of_no_run,
     e.FourEyesSet: _of_no_run,
+    e.PolicyChanged: _of_no_run,
+    e.ReportedAfterEnd: _of_no_run,
+    e.SubscriptionChanged: _of_no_run,
+    e.BudgetGivenBack: _of_no_run,
     e.Erased: _erased,
 }

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from placet.core.approvals import Ledger, covers, rank
+from placet.core.policy import Question
 from placet.core.state import Call, RunFold
 from placet.core.transitions import Status
 from placet.facts.codec import JsonObject, canonical
@@ -23,6 +24,8 @@ class Ask(msgspec.Struct, frozen=True):
     """A person is asked; `why` says so only when it is not simply the tool's rule."""
 
     why: str | None = None
+    question: Question | None = None
+    """What a policy asks for beyond that."""
 
 
 class Unfit(msgspec.Struct, frozen=True):

@@ -141,6 +141,8 @@ class Permit(msgspec.Struct, kw_only=True):
     idempotency_key: str
     """The same for every attempt of this call: give it to the service that is called."""
     receipt: str | None = None
+    """A signed token that the call was approved: give it to the service that performs the effect. None: no receipts are
+    issued, or nobody approved it."""
     is_again: bool = False
     """The call was claimed before under another permit, which is void now: it may have happened."""
     output: Json = msgspec.field(default=None)
@@ -195,24 +197,34 @@ def identity_of(tool: str) -> str:
 
 
 def _check_enumerations(proposal: Proposal) -> None:
+    """The parts of a proposal that are no JSON: names, texts and times."""
     if not _TOOL.fullmatch(proposal.tool):
         raise InvalidProposal(f"The tool {proposal.tool[:80]!r} is no name: 1 to 128 printable characters.")
-    for name, text in (("session", proposal.session), ("call_id", proposal.call_id)):
-        if not text or len(text) > MAX_ID or not text.isprintable():
-            raise InvalidProposal(f"The {name} is a text of 1 to {MAX_ID} printable characters, not {text[:80]!r}.")
+    _check_id("session", proposal.session)
+    _check_id("call_id", proposal.call_id)
     if not 0 <= proposal.occurrence < 2**31:
         raise InvalidProposal("The occurrence counts calls of one call_id: a whole number from 0 on.")
-    for name, said in (("description", proposal.description), ("context", proposal.context)):
-        if said is not None and size_of(said) > MAX_TEXT:
-            raise LimitExceeded(f"The {name} of a call has at most {MAX_TEXT} bytes.")
+    _check_text("description", proposal.description)
+    _check_text("context", proposal.context)
     if proposal.version is not None and len(proposal.version) > MAX_ID:
         raise LimitExceeded(f"The version of a tool has at most {MAX_ID} characters.")
-    for name, seconds in (
-        ("decide_within", proposal.decide_within),
-        ("approval_valid_for", proposal.approval_valid_for),
-    ):
-        if seconds is not None and not 0 < seconds < 10**9:
-            raise InvalidProposal(f"{name} is a number of seconds above 0, not {seconds!r}.")
+    _check_seconds("decide_within", proposal.decide_within)
+    _check_seconds("approval_valid_for", proposal.approval_valid_for)
+
+
+def _check_id(name: str, text: str) -> None:
+    if not text or len(text) > MAX_ID or not text.isprintable():
+        raise InvalidProposal(f"The {name} is a text of 1 to {MAX_ID} printable characters, not {text[:80]!r}.")
+
+
+def _check_text(name: str, said: str | None) -> None:
+    if said is not None and size_of(said) > MAX_TEXT:
+        raise LimitExceeded(f"The {name} of a call has at most {MAX_TEXT} bytes.")
+
+
+def _check_seconds(name: str, seconds: float | None) -> None:
+    if seconds is not None and not 0 < seconds < 10**9:
+        raise InvalidProposal(f"{name} is a number of seconds above 0, not {seconds!r}.")
 
 
 def _checked_schema(proposal: Proposal) -> JsonObject:
@@ -300,6 +312,8 @@ _STATUS: dict[Status, GateStatus] = {
     Status.ANSWERED: "answered",
     Status.GIVEN_UP: "given_up",
 }
+_REFUSALS: frozenset[GateStatus] = frozenset({"rejected", "denied", "expired", "superseded", "cancelled", "given_up"})
+"""How a call ends that was not executed: what stands in the output's place is said to the guest as a message."""
 
 
 def view(run_id: str, run: RunFold, call: Call, *, is_held: bool = False, is_left: bool = False) -> GateCall:
@@ -307,12 +321,8 @@ def view(run_id: str, run: RunFold, call: Call, *, is_held: bool = False, is_lef
     assert run.guest is not None, "a guest's session"
     assert call.proposed is not None, "a call of a guest"
     decision = call.decision
-    status = status_of(call)
-    if is_held and status == "claimable":
-        status = "held"
-    if is_left and status == "claimed":
-        status = "claimable" if call.proposed.recovery == "retry" else "left"
-    refusals = ("rejected", "denied", "expired", "superseded", "cancelled", "given_up")
+    status = _status_now(call, is_held=is_held, is_left=is_left)
+    was_refused = status in _REFUSALS
     return GateCall(
         id=call_id(run_id, call.id),
         status=status,
@@ -325,11 +335,22 @@ def view(run_id: str, run: RunFold, call: Call, *, is_held: bool = False, is_lef
         is_edited=call.edited is not None,
         request_id=request_id(run_id, call.id, call.request) if call.request else None,
         expires_at=call.expires_at if status == "waiting" else None,
-        message=call.output if status in refusals and isinstance(call.output, str) else call.why,
-        output=None if status in refusals else call.output,
+        message=call.output if was_refused and isinstance(call.output, str) else call.why,
+        output=None if was_refused else call.output,
         decided_by=decision.by if decision is not None else None,
         attempts=call.attempts,
     )
+
+
+def _status_now(call: Call, *, is_held: bool, is_left: bool) -> GateStatus:
+    """What operators and leases make of the call's own status."""
+    assert call.proposed is not None, "a call of a guest"
+    status = status_of(call)
+    if is_held and status == "claimable":
+        return "held"
+    if is_left and status == "claimed":
+        return "claimable" if call.proposed.recovery == "retry" else "left"
+    return status
 
 
 def status_of(call: Call) -> GateStatus:

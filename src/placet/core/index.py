@@ -26,11 +26,12 @@ from placet.facts.events import (
     PlainFact,
     QuestionEscalated,
     Record,
+    RuleHeard,
     VoteCast,
     VoteTakenBack,
 )
 from placet.facts.ids import request_id, request_key
-from placet.facts.requirements import needs_text
+from placet.facts.requirements import Assurance, needs_text
 from placet.facts.verdict_words import WORDS, DecidedStatus
 
 RequestStatus: TypeAlias = Literal["pending", DecidedStatus, "closed"]
@@ -81,6 +82,19 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     ballot: Ballot | None = None
     """What it needs before it is decided, and the votes; None: one word of anybody who may decide it, or the call was
     asked about again since."""
+    summary: str | None = None
+    """What would happen, in one sentence of the tool's own. The arguments count."""
+    irreversible: bool = False
+    """The tool says that nobody can undo its effect."""
+    decided_via: str | None = None
+    """Through which door the decision came; None: from a program, or older code did not say."""
+    assurance: Assurance = "none"
+    """How sure it is that it was the person in `decided_by`."""
+    undo_window: float | None = None
+    """How many seconds the inbox leaves between a yes and the call, as the tool says; None: what the inbox does."""
+    rules: tuple[RuleHeard, ...] = ()
+    """The rules of the policy that spoke when it was asked, those in shadow too: what they said stands beside what
+    people decided."""
 
     @property
     def votes(self) -> tuple[VoteCast, ...]:
@@ -166,6 +180,8 @@ class Closed(msgspec.Struct, frozen=True):
     reason: str | None = None
     grant: str | None = None
     """The standing decision that ended it, if one did."""
+    via: str | None = None
+    assurance: Assurance = "none"
 
 
 class Reopened(msgspec.Struct, frozen=True):
@@ -215,7 +231,7 @@ def _as_edited(opened: RequestChange, needed: ApproversRequired) -> RequestChang
         return opened
     proposed = opened.row.proposed or opened.row.arguments_text
     shown = canonical(needed.arguments).decode()
-    return Opened(msgspec.structs.replace(opened.row, arguments_text=shown, proposed=proposed))
+    return Opened(msgspec.structs.replace(opened.row, arguments_text=shown, proposed=proposed, summary=None))
 
 
 def _counted(facts: Iterable[PlainFact], run: RunFold) -> Iterator[Counted]:
@@ -253,18 +269,26 @@ def _note(rows: dict[str, RequestRecord], change: RequestChange) -> None:
         case Closed():
             _close(rows, change)
         case Reopened(call):
-            last = max((row for row in rows.values() if row.call == call), key=lambda row: row.number, default=None)
-            if last is not None:
-                rows[last.id] = _ended(last, Closed(call, "pending"))
+            _reopen(rows, call)
         case EscalatedRequest():
             for row in _pending(rows, change.call):
                 rows[row.id] = msgspec.structs.replace(row, escalated_at=change.at, expires_at=None)
         case Counted():
-            for row in [each for each in rows.values() if each.call == change.call]:
+            for row in _about(rows, change.call):
                 ballot = change.ballot if row.number == change.ballot.request else None
                 rows[row.id] = msgspec.structs.replace(row, ballot=ballot)
         case never:
             assert_never(never)
+
+
+def _about(rows: dict[str, RequestRecord], call: str) -> list[RequestRecord]:
+    return [row for row in rows.values() if row.call == call]
+
+
+def _reopen(rows: dict[str, RequestRecord], call: str) -> None:
+    last = max(_about(rows, call), key=lambda row: row.number, default=None)
+    if last is not None:
+        rows[last.id] = _ended(last, Closed(call, "pending"))
 
 
 def _close(rows: dict[str, RequestRecord], end: Closed) -> None:
@@ -274,12 +298,19 @@ def _close(rows: dict[str, RequestRecord], end: Closed) -> None:
 
 def _ended(row: RequestRecord, end: Closed) -> RequestRecord:
     return msgspec.structs.replace(
-        row, status=end.status, decided_by=end.by, decided_at=end.at, reason=end.reason, grant=end.grant
+        row,
+        status=end.status,
+        decided_by=end.by,
+        decided_at=end.at,
+        reason=end.reason,
+        grant=end.grant,
+        decided_via=end.via,
+        assurance=end.assurance,
     )
 
 
 def _pending(rows: dict[str, RequestRecord], call: str) -> list[RequestRecord]:
-    return [row for row in rows.values() if row.call == call and row.status == "pending"]
+    return [row for row in _about(rows, call) if row.status == "pending"]
 
 
 def _numbers(facts: Sequence[PlainFact], run: RunFold) -> Iterator[int]:
@@ -303,7 +334,8 @@ def _changes(run_id: str, at: float, fact: PlainFact, numbers: Iterator[int], ru
         case QuestionEscalated():
             yield EscalatedRequest(fact.call, at)
         case DecisionMade():
-            yield Closed(fact.call, WORDS[fact.verdict].status, fact.by, fact.at, fact.reason, fact.grant)
+            status = WORDS[fact.verdict].status
+            yield Closed(fact.call, status, fact.by, fact.at, fact.reason, fact.grant, fact.via, fact.assurance)
         case DecisionRevoked():
             yield Reopened(fact.call)
         case CallEnded():
@@ -340,6 +372,10 @@ def _row(run_id: str, at: float, fact: Asked, number: int, run: RunFold) -> Requ
         expires_at=None if isinstance(fact, CallInDoubt) else fact.expires_at,
         questions=fact.questions if isinstance(fact, InputAsked) else None,
         proposed=entry.proposed if isinstance(entry.values, str) and isinstance(entry.proposed, str) else None,
+        summary=entry.summary,
+        irreversible=entry.irreversible,
+        undo_window=entry.undo_window,
+        rules=tuple(fact.rules or ()) if isinstance(fact, CallHeld) else (),
     )
 
 

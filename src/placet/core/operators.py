@@ -12,6 +12,9 @@ from typing import Literal, TypeAlias, assert_never
 import msgspec
 
 from placet.facts import events as e
+from placet.facts.ids import call_id
+from placet.facts.requirements import Assurance
+from placet.facts.verdict_words import counted
 
 OperatorsFact: TypeAlias = (
     e.StandingGrantMade
@@ -25,6 +28,10 @@ OperatorsFact: TypeAlias = (
     | e.InvitationChanged
     | e.TokenChanged
     | e.FourEyesSet
+    | e.PolicyChanged
+    | e.ReportedAfterEnd
+    | e.SubscriptionChanged
+    | e.BudgetGivenBack
 )
 
 
@@ -52,6 +59,8 @@ class Operators:
     erasures: dict[str, e.RunErased] = field(default_factory=dict)
     deletions: dict[str, Deletion] = field(default_factory=dict)
     """The last one of each run."""
+    policy: e.PolicyChanged | None = None
+    """The policy in force."""
 
     def take(self, fact: OperatorsFact) -> None:
         match fact:
@@ -65,19 +74,29 @@ class Operators:
                 self.holds.pop((fact.kind, fact.name), None)
             case e.RunErased():
                 self.erasures[fact.run] = fact
-            case e.RunsDeleted(by=by, at=at, reason=reason):
-                for each in fact.runs:
-                    self.deletions[each.run] = Deletion(by=by, at=at, reason=reason, length=each.length, head=each.head)
+            case e.RunsDeleted():
+                self.deletions |= _deletions(fact)
             case e.UserChanged():
                 self.users[fact.name] = fact
             case e.TokenChanged():
                 self.tokens[fact.id] = fact
             case e.FourEyesSet():
                 self.four_eyes = fact.patterns
-            case e.PasswordChanged() | e.InvitationChanged():
-                pass  # nothing of a password or a link stands in the log
+            case e.PolicyChanged():
+                self.policy = fact
+            case e.PasswordChanged() | e.InvitationChanged() | e.SubscriptionChanged() | e.BudgetGivenBack():
+                pass  # nothing of a password, a link or a webhook's secret stands in the log
+            case e.ReportedAfterEnd():
+                pass  # evidence changes nothing
             case never:
                 assert_never(never)
+
+
+def _deletions(fact: e.RunsDeleted) -> dict[str, Deletion]:
+    return {
+        each.run: Deletion(by=fact.by, at=fact.at, reason=fact.reason, length=each.length, head=each.head)
+        for each in fact.runs
+    }
 
 
 def operators_of(facts: Iterable[e.AnyFact]) -> Operators:
@@ -107,6 +126,15 @@ ActKind: TypeAlias = Literal[
     "token made",
     "token revoked",
     "four eyes set",
+    "policy changed",
+    "reported after the end",
+    "subscription made",
+    "subscription changed",
+    "subscription secret changed",
+    "subscription suspended",
+    "subscription resumed",
+    "subscription removed",
+    "budget given back",
 ]
 
 
@@ -120,10 +148,21 @@ class Act(msgspec.Struct, frozen=True):
     why: str | None = None
     digest: str | None = None
     detail: str | None = None
+    via: str | None = None
+    assurance: Assurance | None = None
+    """Of a standing decision."""
 
 
 _USER: dict[str, ActKind] = {"added": "user added", "changed": "user changed", "removed": "user removed"}
 _LINK: dict[str, ActKind] = {"made": "link made", "used": "link used", "revoked": "link revoked"}
+_SUBSCRIPTION: dict[e.SubscriptionChange, ActKind] = {
+    "made": "subscription made",
+    "changed": "subscription changed",
+    "secret changed": "subscription secret changed",
+    "suspended": "subscription suspended",
+    "resumed": "subscription resumed",
+    "removed": "subscription removed",
+}
 _TOKEN: dict[str, ActKind] = {"made": "token made", "revoked": "token revoked"}
 
 
@@ -140,31 +179,53 @@ def acts_of(fact: OperatorsFact) -> Iterator[Act]:
         case e.RunErased():
             yield Act(fact.at, "run erased", fact.run, fact.by, fact.reason, fact.head)
         case e.RunsDeleted():
-            for each in fact.runs:
-                lines = "1 line" if each.length == 1 else f"{each.length} lines"
-                detail = lines if fact.ended_before is None else f"{lines}, in a purge"
-                yield Act(fact.at, "run deleted", each.run, fact.by, fact.reason, each.head, detail)
+            yield from _acts_of_deletion(fact)
         case e.FourEyesSet():
-            where = _patterns_text(fact.patterns) if fact.patterns else "nowhere"
-            yield Act(fact.at, "four eyes set", where, fact.by, fact.reason)
+            yield Act(fact.at, "four eyes set", _patterns_text(fact.patterns, "nowhere"), fact.by, fact.reason)
+        case e.PolicyChanged():
+            yield _act_of_policy(fact)
+        case e.ReportedAfterEnd():
+            yield Act(fact.at, "reported after the end", fact.call, fact.guest, detail=f"as {fact.outcome}")
+        case e.BudgetGivenBack():
+            of = "all budgets" if fact.budget is None else fact.budget
+            yield Act(fact.at, "budget given back", call_id(fact.run, fact.call), fact.by, fact.reason, detail=of)
+        case e.SubscriptionChanged():
+            yield _act_of_subscription(fact)
         case _:
             yield _act_about_people(fact)
 
 
+def _acts_of_deletion(fact: e.RunsDeleted) -> Iterator[Act]:
+    for each in fact.runs:
+        lines = counted(each.length, "line")
+        detail = lines if fact.ended_before is None else f"{lines}, in a purge"
+        yield Act(fact.at, "run deleted", each.run, fact.by, fact.reason, each.head, detail)
+
+
+def _act_of_policy(fact: e.PolicyChanged) -> Act:
+    how = f"{fact.origin}, {'after a vote' if fact.way == 'managed' else 'by its file'}"
+    was = f"{how}, before {fact.before}" if fact.before is not None else how
+    return Act(fact.at, "policy changed", fact.version, fact.by, fact.reason, detail=was)
+
+
+def _act_of_subscription(fact: e.SubscriptionChanged) -> Act:
+    where = f"{fact.channel} «{fact.name}» to {fact.target}"
+    detail = where if fact.detail is None else f"{where}: {fact.detail}"
+    return Act(fact.at, _SUBSCRIPTION[fact.change], fact.id, fact.by, detail=detail)
+
+
 def act_of_grant(grant: e.GrantMade, where: str | None = None) -> Act:
     detail = f"always {grant.verdict} {grant.tool} for {grant.agent}{f', {where}' if where else ''}"
-    return Act(grant.at, "grant made", grant.id, grant.by, grant.reason, grant.fingerprint, detail)
+    how = (grant.via, grant.assurance)
+    return Act(grant.at, "grant made", grant.id, grant.by, grant.reason, grant.fingerprint, detail, *how)
 
 
 def _act_about_people(fact: e.UserChanged | e.PasswordChanged | e.InvitationChanged | e.TokenChanged) -> Act:
     """Who may what, and who said so."""
     match fact:
         case e.UserChanged():
-            switched = "" if fact.is_active else ", switched off"
-            member = f", in {', '.join(fact.groups)}" if fact.groups else ""
-            rights = f"{fact.role}, decides {_patterns_text(fact.decides)}{member}{switched}"
-            what = _USER[fact.change]
-            return Act(fact.at, what, fact.name, fact.by, detail=None if fact.change == "removed" else rights)
+            rights = None if fact.change == "removed" else _rights_text(fact)
+            return Act(fact.at, _USER[fact.change], fact.name, fact.by, detail=rights)
         case e.PasswordChanged():
             how = f"by link {fact.invitation}" if fact.invitation is not None else None
             return Act(fact.at, "password changed", fact.name, fact.by, detail=how)
@@ -178,5 +239,18 @@ def _act_about_people(fact: e.UserChanged | e.PasswordChanged | e.InvitationChan
             assert_never(never)
 
 
-def _patterns_text(patterns: list[e.Pattern]) -> str:
-    return ", ".join(f"{agent}:{tool}" for agent, tool in patterns) or "nothing"
+def _rights_text(user: e.UserChanged) -> str:
+    parts = [user.role, f"decides {_patterns_text(user.decides)}"]
+    if user.groups:
+        parts.append(f"in {', '.join(user.groups)}")
+    if not user.is_active:
+        parts.append("switched off")
+    if user.owner:
+        parts.append(f"owned by {user.owner}")
+    elif user.same_as:
+        parts.append(f"the same person as {user.same_as}")
+    return ", ".join(parts)
+
+
+def _patterns_text(patterns: list[e.Pattern], none: str = "nothing") -> str:
+    return ", ".join(f"{agent}:{tool}" for agent, tool in patterns) or none

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from placet.core.approvals import Entry
+from placet.core.calls import is_call
 from placet.core.fold import apply
-from placet.core.plan import is_call
 from placet.core.state import RunFold
 from placet.facts.codec import JsonObject, canonical
 from placet.facts.events import (
@@ -150,4 +150,7 @@ def _entry(
         decide_by=held.expires_at if held.at_expiry == "reject" else None,
         proposed=proposed,
         values=values,
+        summary=held.summary,
+        irreversible=held.irreversible,
+        undo_window=held.undo_window,
     )

@@ -46,6 +46,27 @@ def pointer(place: Iterable[str | int]) -> str:
     return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in place)
 
 
+_PLAIN: dict[type[Kind], str] = {
+    Kind.OneOfMultipleValid: "fits more than one of the forms of which exactly one is allowed",
+    Kind.FalseSchema: "nothing is allowed here",
+    Kind.UniqueItems: "should have no item twice",
+    Kind.Contains: "has too few, or too many, items of the wanted form",
+}
+_BOUNDS: dict[type[Kind], str] = {
+    Kind.Minimum: "should be at least {}",
+    Kind.Maximum: "should be at most {}",
+    Kind.ExclusiveMinimum: "should be more than {}",
+    Kind.ExclusiveMaximum: "should be less than {}",
+    Kind.MinLength: "should have at least {} characters",
+    Kind.MaxLength: "should have at most {} characters",
+    Kind.MinItems: "should have at least {} items",
+    Kind.MaxItems: "should have at most {} items",
+    Kind.AdditionalItems: "should have at most {} items",
+    Kind.MinProperties: "should have at least {} properties",
+    Kind.MaxProperties: "should have at most {} properties",
+}
+
+
 def _text(kind: Kind, place: list[str | int]) -> str | None:
     """What would be right; None: the library's own text has to do."""
     match kind:
@@ -59,48 +80,34 @@ def _text(kind: Kind, place: list[str | int]) -> str | None:
             return f"should be a valid {name}"
         case Kind.Custom(message=message):
             return message
+        case Kind.MultipleOf(multiple_of=step):
+            return f"should be a multiple of {step}"
         case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context):
             return f"fits none of the allowed forms: {_forms(context, place)}"
-        case Kind.OneOfMultipleValid():
-            return "fits more than one of the forms of which exactly one is allowed"
         case Kind.Not(schema=schema):
             return f"should not fit {_json(schema)}"
-        case Kind.FalseSchema():
-            return "nothing is allowed here"
-        case Kind.UniqueItems():
-            return "should have no item twice"
-        case Kind.Contains():
-            return "has too few, or too many, items of the wanted form"
         case Kind.PropertyNames(error=error):
             return f"has a name that does not fit: {_text(error.kind, place) or error.message}"
         case _:
-            return _text_of_bound(kind)
+            return _PLAIN.get(type(kind)) or _text_of_bound(kind)
 
 
 def _text_of_bound(kind: Kind) -> str | None:
     match kind:
-        case Kind.Minimum(limit=limit):
-            return f"should be at least {limit}"
-        case Kind.Maximum(limit=limit):
-            return f"should be at most {limit}"
-        case Kind.ExclusiveMinimum(limit=limit):
-            return f"should be more than {limit}"
-        case Kind.ExclusiveMaximum(limit=limit):
-            return f"should be less than {limit}"
-        case Kind.MultipleOf(multiple_of=step):
-            return f"should be a multiple of {step}"
-        case Kind.MinLength(limit=limit):
-            return f"should have at least {limit} characters"
-        case Kind.MaxLength(limit=limit):
-            return f"should have at most {limit} characters"
-        case Kind.MinItems(limit=limit):
-            return f"should have at least {limit} items"
-        case Kind.MaxItems(limit=limit) | Kind.AdditionalItems(limit=limit):
-            return f"should have at most {limit} items"
-        case Kind.MinProperties(limit=limit):
-            return f"should have at least {limit} properties"
-        case Kind.MaxProperties(limit=limit):
-            return f"should have at most {limit} properties"
+        case (
+            Kind.Minimum(limit=limit)
+            | Kind.Maximum(limit=limit)
+            | Kind.ExclusiveMinimum(limit=limit)
+            | Kind.ExclusiveMaximum(limit=limit)
+            | Kind.MinLength(limit=limit)
+            | Kind.MaxLength(limit=limit)
+            | Kind.MinItems(limit=limit)
+            | Kind.MaxItems(limit=limit)
+            | Kind.AdditionalItems(limit=limit)
+            | Kind.MinProperties(limit=limit)
+            | Kind.MaxProperties(limit=limit)
+        ):
+            return _BOUNDS[type(kind)].format(limit)
         case _:
             return None
 

@@ -22,6 +22,7 @@ from placet.facts.events import (
     GuestAdmitted,
     LateReport,
     Outcome,
+    PolicyJudged,
     ProposedCall,
     SessionClosed,
     Usage,
@@ -69,6 +70,8 @@ class Call(msgspec.Struct, omit_defaults=True):
     answers: dict[str, JsonObject] | None = None
     """What the tool function reads of them. They stay when the call falls into doubt: to run it again is to say the
     same again."""
+    not_before: float | None = None
+    """It was approved, and begins at this time at the earliest: until then the approval can be taken back."""
     was_revoked: bool = False
     """A person took an approval of it back: from then on only a person decides about it, and no grant does."""
     attempts: int = 0
@@ -80,6 +83,8 @@ class Call(msgspec.Struct, omit_defaults=True):
     """As a guest proposed it; None for a call of a model."""
     permit: str | None = None
     """The permit under which a guest last claimed it."""
+    policy: PolicyJudged | None = None
+    """What rules last said about it."""
     late_reports: tuple[LateReport, ...] = ()
     """What guests told about it after their lease had ended."""
 
@@ -252,6 +257,14 @@ class RunFold(msgspec.Struct, omit_defaults=True):
         for run in self.family() if self.children else (self,):
             if not run.has_ended and run.open_calls:
                 yield from ((run, call) for call in run.calls.values() if call.status in WAITING)
+
+    def delayed(self) -> Iterator[tuple[RunFold, Call, float]]:
+        """Every approved call, at any depth, that begins at a certain time at the earliest."""
+        for run in self.family() if self.children else (self,):
+            if not run.has_ended and run.open_calls:
+                for call in run.calls.values():
+                    if call.not_before is not None and call.status is Status.APPROVED:
+                        yield run, call, call.not_before
 
     def find(self, path: str) -> RunFold | None:
         """The nested run with this path, or this run itself."""

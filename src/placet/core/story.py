@@ -8,323 +8,35 @@ them. Unlike the fold it refuses nothing: a picture with a gap is better than no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
-import msgspec
-
-from placet.core.approvals import name_of
-from placet.core.index import RequestKind
-from placet.core.plan import plan_calls
+from placet.core.calls import plan_calls
+from placet.core.story_tree import (
+    AnyStep,
+    Asked,
+    CallStory,
+    Decided,
+    Ended,
+    Escalated,
+    Moved,
+    Note,
+    NoteKind,
+    ReportedLate,
+    RequestStory,
+    Required,
+    Revoked,
+    RulesHeard,
+    RunStory,
+    TurnStory,
+    Validated,
+    Voted,
+    VoteWithdrawn,
+)
 from placet.facts import events as e
-from placet.facts.codec import Json, JsonObject, encode, parse_arguments
+from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.ids import ROOT, path_of
 from placet.facts.items import text_of
-from placet.facts.requirements import Requirement
-
-# -- what happened ----------------------------------------------------------------------------------------------------
-
-
-class CallStep(msgspec.Struct, frozen=True):
-    """Something that happened to a call."""
-
-    call: str
-    at: float
-    line: int
-    """The line of the log that says so."""
-
-
-class Moved(CallStep, frozen=True):
-    to: Literal["allowed", "deferred", "started"]
-
-
-class Validated(CallStep, frozen=True):
-    values: JsonObject
-    changes: JsonObject
-    """What is other than the model wrote it."""
-
-
-class Asked(CallStep, frozen=True):
-    """A person is asked: whether it may run, whether it is to run again, or for input."""
-
-    kind: RequestKind
-    number: int
-    digest: str
-    tool: str
-    why: str | None = None
-    expires_at: float | None = None
-    questions: dict[str, JsonObject] | None = None
-
-
-class Escalated(CallStep, frozen=True):
-    pass
-
-
-class Required(CallStep, frozen=True):
-    """What the question needs before it is decided, and what a reviewer made of the arguments, if it is about that."""
-
-    requirement: Requirement
-    votes: list[e.VoteCast]
-    arguments: JsonObject | None
-    editor: str | None
-    changes: JsonObject
-
-
-class Voted(CallStep, frozen=True):
-    vote: e.VoteCast
-
-
-class VoteWithdrawn(CallStep, frozen=True):
-    by: str | None
-    reason: str | None
-
-
-class Decided(CallStep, frozen=True):
-    decision: e.DecisionMade
-    changes: JsonObject
-    """What an edit made other than it was."""
-
-
-class Revoked(CallStep, frozen=True):
-    by: str | None
-    reason: str | None
-
-
-class Ended(CallStep, frozen=True):
-    outcome: e.Outcome
-    output: Json
-
-
-class ReportedLate(CallStep, frozen=True):
-    """A guest told what happened to it, after its lease had ended."""
-
-    outcome: Literal["finished", "failed"]
-    output: Json
-
-
-AnyStep: TypeAlias = (
-    Moved | Validated | Asked | Escalated | Required | Voted | VoteWithdrawn | Decided | Revoked | Ended | ReportedLate
-)
-
-NoteKind: TypeAlias = Literal[
-    "forked",
-    "input",
-    "refused",
-    "lost",
-    "unusable",
-    "settled",
-    "grant",
-    "grant_over",
-    "handoff",
-    "rewritten",
-    "cancel",
-    "resume",
-    "own_history",
-    "stopped",
-    "tripped",
-    "closed",
-]
-
-
-class Note(msgspec.Struct, frozen=True):
-    """Something that happened to a run as a whole."""
-
-    kind: NoteKind
-    path: str
-    at: float
-    line: int
-    text: str = ""
-    """What it is about: an origin, a message, an agent, a grant's id, what went wrong."""
-    by: str | None = None
-    reason: str | None = None
-    grant: e.GrantMade | None = None
-
-
-# -- the tree ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True, eq=False)
-class RequestStory:
-    """One question to a person, and what happened to it."""
-
-    asked: Asked
-    decision: e.DecisionMade | None = None
-    moments: list[Escalated | Revoked] = field(default_factory=list)
-    requirement: Requirement | None = None
-    votes: list[e.VoteCast] = field(default_factory=list)
-    """Those that were not taken back, in the order in which they were cast."""
-    asked_in: str | None = None
-    """The run in which it was asked, where that is one that this run was forked from."""
-
-
-@dataclass(slots=True, eq=False)
-class CallStory:
-    id: str
-    name: str = ""
-    label: str = ""
-    """What the provider called it."""
-    arguments: str = ""
-    """As the model wrote them, or as validation changed them."""
-    at: float = 0.0
-    line: int = 0
-    steps: list[AnyStep] = field(default_factory=list)
-    decisions: list[e.DecisionMade] = field(default_factory=list)
-    digest: str | None = None
-    """What was last asked or decided about."""
-    edited: JsonObject | None = None
-    """What a reviewer made of the arguments, if a person did."""
-    questions: int = 0
-    request: RequestStory | None = None
-    """The request whose answer nothing has followed yet: it waits, or its decision does."""
-    ran_under: e.DecisionMade | None = None
-    """The decision under which the call last began."""
-    is_handoff: bool = False
-    attempts: int = 0
-    started_in: str | None = None
-    """As `RequestStory.asked_in`."""
-    began_at: float | None = None
-    """When it last began; None while it has not."""
-    outcome: e.Outcome | None = None
-    output: Json = None
-    ended_at: float | None = None
-    child: RunStory | None = None
-
-    @property
-    def runs_with(self) -> str:
-        """The arguments that run, or ran: what the agent asked for, or what an edit made of it."""
-        return self.arguments if self.edited is None else encode(self.edited).decode()
-
-    @property
-    def waits(self) -> bool:
-        """Whether a person is asked something about it."""
-        return self.request is not None and self.request.decision is None
-
-    def take(self, step: AnyStep) -> RequestStory | None:
-        """Returns the request that is over with this step, if one is."""
-        self.steps.append(step)
-        before = self.request
-        match step:
-            case Validated():
-                self.arguments = encode(step.values).decode()
-            case Asked():
-                self.name = self.name or name_of(step.tool)
-                self.questions, self.digest, self.request = step.number, step.digest, RequestStory(step)
-            case Required() | Voted() | VoteWithdrawn():
-                self._vote(step)
-            case Decided():
-                self._decide(step.decision)
-            case Revoked() | Escalated():
-                self._stir(step)
-            case Moved():
-                self._move(step)
-            case Ended():
-                self.outcome, self.output, self.ended_at, self.request = step.outcome, step.output, step.at, None
-            case ReportedLate():
-                pass
-            case never:
-                assert_never(never)
-        return before if before is not self.request else None
-
-    def _vote(self, step: Required | Voted | VoteWithdrawn) -> None:
-        if isinstance(step, Required):
-            self.edited = step.arguments
-        request = self.request
-        if request is None:
-            return
-        match step:
-            case Required():
-                request.requirement, request.votes = step.requirement, list(step.votes)
-            case Voted():
-                request.votes.append(step.vote)
-            case VoteWithdrawn():
-                request.votes = [vote for vote in request.votes if vote.by != step.by]
-
-    def _decide(self, decision: e.DecisionMade) -> None:
-        self.decisions.append(decision)
-        self.digest = decision.digest
-        if decision.verdict == "edit":
-            self.edited = decision.arguments
-        if self.request is not None:
-            self.request.decision = decision
-
-    def _stir(self, step: Revoked | Escalated) -> None:
-        if self.request is not None:
-            self.request.moments.append(step)
-        if isinstance(step, Revoked):
-            self.edited = None
-            if self.request is not None:
-                self.request.decision = None
-
-    def _move(self, step: Moved) -> None:
-        if step.to == "deferred":
-            self.is_handoff = True
-        elif step.to == "started":
-            self.attempts += 1
-            self.started_in, self.began_at = None, step.at
-            if self.request is not None:
-                self.ran_under, self.request = self.request.decision, None
-
-
-@dataclass(slots=True, eq=False)
-class TurnStory:
-    number: int
-    asked_at: float
-    at: float
-    line: int
-    text: str
-    calls: dict[str, CallStory]
-
-
-@dataclass(slots=True, eq=False)
-class RunStory:
-    """A run or a nested one."""
-
-    path: str = ROOT
-    agent: str = ""
-    """The agent that began."""
-    at_work: str = ""
-    """The agent that a handoff led to, or the first one."""
-    came_from: str = ""
-    """Who handed over to the agent at work."""
-    input: str = ""
-    by: str | None = None
-    conversation: str | None = None
-    guest: e.GuestAdmitted | None = None
-    """Whose session it is, if another person executes its calls."""
-    began: float = 0.0
-    latest: float = 0.0
-    ended_at: float | None = None
-    was_cancelled: bool = False
-    is_erased: bool = False
-    output: Json = None
-    requests: int = 0
-    """How often the model was asked."""
-    requested_in: str | None = None
-    """As `RequestStory.asked_in`, for the last request to the model."""
-    asked_at: float | None = None
-    """A request to the model that has no answer yet."""
-    turn: int = 0
-    turns: list[TurnStory] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
-
-    @property
-    def has_ended(self) -> bool:
-        return self.ended_at is not None or self.is_erased  # only runs that have ended are erased
-
-    def calls(self) -> Iterator[CallStory]:
-        return (call for turn in self.turns for call in turn.calls.values())
-
-    def find(self, local: str) -> CallStory | None:
-        """A call of this run, or of one nested in it."""
-        for call in self.calls():
-            if call.id == local:
-                return call
-            if call.child is not None and local.startswith(f"{call.id}/"):
-                return call.child.find(local)
-        return None
-
-
-# -- the reading ------------------------------------------------------------------------------------------------------
+from placet.facts.verdict_words import counted
 
 _OfRun: TypeAlias = (
     e.RunStarted
@@ -339,6 +51,7 @@ _OfRun: TypeAlias = (
 _OfCalls: TypeAlias = e.CallsAllowed | e.CallsDeferred | e.CallsStarted
 _OfCall: TypeAlias = (
     e.ArgumentsValidated
+    | e.PolicyJudged
     | e.CallHeld
     | e.CallInDoubt
     | e.InputAsked
@@ -359,6 +72,8 @@ _Noted: TypeAlias = (
     | e.ResponseUnusable
     | e.RequestSettled
     | e.GrantMade
+    | e.BoundedGrantMade
+    | e.BudgetTaken
     | e.GrantRevoked
     | e.AgentChanged
     | e.HistoryRewritten
@@ -371,6 +86,8 @@ _Noted: TypeAlias = (
 )
 _Untold: TypeAlias = (
     e.TurnLimitSet
+    | e.ClaimDelayed
+    | e.DelayOver
     | e.SessionWriting
     | e.SessionWritten
     | e.ContextSaved
@@ -385,6 +102,10 @@ _Untold: TypeAlias = (
     | e.InvitationChanged
     | e.TokenChanged
     | e.FourEyesSet
+    | e.PolicyChanged
+    | e.ReportedAfterEnd
+    | e.SubscriptionChanged
+    | e.BudgetGivenBack
 )
 """Bookkeeping, or of no run."""
 
@@ -392,6 +113,11 @@ _Untold: TypeAlias = (
 def bare(fact: e.AnyFact) -> tuple[str, e.PlainFact]:
     """The path of the run that a fact is about, and the fact itself."""
     return (fact.path, fact.fact) if isinstance(fact, e.InChild) else (ROOT, fact)
+
+
+def _decided(call: CallStory, line: int, fact: e.DecisionMade) -> Decided:
+    changes = _changes(call.arguments, fact.arguments or {}) if fact.verdict == "edit" else {}
+    return Decided(call.id, fact.at, line, fact, changes)
 
 
 def _vote_step(
@@ -506,6 +232,8 @@ class Story:
         match fact:
             case e.ArgumentsValidated():
                 return Validated(call.id, at, line, fact.values, _changes(call.arguments, fact.values))
+            case e.PolicyJudged():
+                return RulesHeard(call.id, at, line, fact)
             case e.CallHeld():
                 asked = (call.questions + 1, fact.digest, fact.tool, fact.why, fact.expires_at)
                 return Asked(call.id, at, line, "approval", *asked)
@@ -517,8 +245,7 @@ class Story:
             case e.QuestionEscalated():
                 return Escalated(call.id, at, line)
             case e.DecisionMade():
-                changes = _changes(call.arguments, fact.arguments or {}) if fact.verdict == "edit" else {}
-                return Decided(call.id, fact.at, line, fact, changes)
+                return _decided(call, line, fact)
             case e.ApproversRequired() | e.VoteCast() | e.VoteTakenBack():
                 return _vote_step(at, line, call, fact)
             case e.DecisionRevoked():
@@ -533,9 +260,7 @@ class Story:
     def _take_of_run(self, run: RunStory, at: float, line: int, fact: _OfRun) -> None:
         match fact:
             case e.RunStarted():
-                run.agent = run.at_work = fact.agent
-                run.input, run.began, run.by = input_text(fact.input), at, fact.by
-                run.conversation = fact.session or (fact.server_id if fact.delivery == "conversation" else None)
+                _begin(run, at, fact)
             case e.RequestSent():
                 run.requests += 1
                 run.asked_at, run.requested_in = at, None
@@ -591,6 +316,12 @@ class Story:
             request.asked_in = request.asked_in or origin
 
 
+def _begin(run: RunStory, at: float, fact: e.RunStarted) -> None:
+    run.agent = run.at_work = fact.agent
+    run.input, run.began, run.by = input_text(fact.input), at, fact.by
+    run.conversation = fact.session or (fact.server_id if fact.delivery == "conversation" else None)
+
+
 def _context_of(fact: e.CallsProposed) -> str:
     """What led to the calls, as their guest tells it."""
     return "\n".join(dict.fromkeys(each.context for each in fact.calls if each.context))
@@ -617,6 +348,8 @@ def _notes(path: str, at: float, line: int, fact: _Noted) -> Iterator[Note]:
         case e.GrantMade():
             text = f"always {fact.verdict} {fact.tool}"
             yield Note("grant", path, fact.at, line, text, fact.by, fact.reason, fact)
+        case e.BudgetTaken():
+            pass  # the claim that stands behind it is told
         case e.GrantRevoked():
             yield Note("grant_over", path, fact.at, line, fact.id, fact.by, fact.reason)
         case e.CancelAsked():
@@ -628,6 +361,9 @@ def _notes(path: str, at: float, line: int, fact: _Noted) -> Iterator[Note]:
         case _:
             kind, text = _plain_note(fact)
             yield Note(kind, path, at, line, text)
+
+
+_SETTLED = {True: "the request was taken", False: "the request was not taken"}
 
 
 def _plain_note(
@@ -654,16 +390,15 @@ def _plain_note(
         case e.ResponseUnusable():
             return "unusable", fact.why
         case e.RequestSettled():
-            return "settled", "the request was taken" if fact.taken else "the request was not taken"
+            return "settled", _SETTLED[fact.taken]
         case e.AgentChanged():
             return "handoff", f"to {fact.agent}"
         case e.HistoryRewritten():
-            items = "1 item" if len(fact.items) == 1 else f"{len(fact.items)} items"
-            return "rewritten", f"the next agent reads {items}"
+            return "rewritten", f"the next agent reads {counted(len(fact.items), 'item')}"
         case e.RunStopped():
             return "stopped", f"{fact.code}: {fact.message}"
         case e.SessionClosed():
-            return "closed", fact.why if fact.next is None else f"{fact.why}, it goes on in {fact.next}"
+            return "closed", ", it goes on in ".join(filter(None, (fact.why, fact.next)))
         case never:
             assert_never(never)
 

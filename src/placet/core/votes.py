@@ -4,6 +4,8 @@ The rules, each in one place here:
 
 - One person has one vote, whatever accounts they use and however many steps there are. The newest counts;
   where the times do not tell, the no.
+- A delegate's vote is their principal's. Who casts several, their own and others', has only one of them counted: a no
+  before a yes, otherwise the newest. Two approvals are two human beings.
 - A vote counts if its voter may vote *now*: somebody who was switched off or left a group counts no longer.
 - An alternative is approved when its steps can be filled with different people. Who fills which step is not fixed by
   the order of votes: somebody of two groups fills the step where they are needed.
@@ -19,7 +21,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from placet.facts.requirements import Assurance, Part, Requirement, Step, is_at_least, part_text
+from placet.core.policy_asks import BOTH
+from placet.facts.requirements import ASSURANCES, PARTS, Assurance, Part, Requirement, Step, is_at_least, part_text
 
 Way: TypeAlias = Literal["approve", "deny"]
 
@@ -51,6 +54,8 @@ class Person(msgspec.Struct, frozen=True, gc=False):
     """The human being. Two accounts of one human being have the same."""
     groups: frozenset[str] = frozenset()
     is_active: bool = True
+    owner: str | None = None
+    """Of a guest: the person who answers for it."""
 
 
 class Electorate(msgspec.Struct, frozen=True, gc=False):
@@ -58,13 +63,26 @@ class Electorate(msgspec.Struct, frozen=True, gc=False):
 
     people: Mapping[str, Person]
     parts: Mapping[Part, str | None]
-    """Who plays a part, as a name. A part that is missing here is played by nobody; None: by somebody unknown."""
+    """Who plays a part, as a name. None, or missing here: somebody unknown, who could be anybody."""
+    unplayed: frozenset[Part] = frozenset()
+    """Parts that nobody plays in this call: nobody edited it, say."""
     holds: Callable[[str, Vote], bool] = lambda _predicate, _vote: False
     """Whether a step's predicate holds for a vote. Without a policy none does: what is unclear does not count."""
 
     def identity(self, name: str) -> str:
-        person = self.people.get(name)
-        return person.identity if person is not None else name.strip().casefold()
+        return identity_in(self.people, name)
+
+
+def identity_in(people: Mapping[str, Person], name: str) -> str:
+    """The human being behind a name, as far as it is known."""
+    person = people.get(name)
+    return person.identity if person is not None else name.strip().casefold()
+
+
+def owner_in(people: Mapping[str, Person], guest: str) -> str | None:
+    """Who answers for a guest; None: nobody knows."""
+    person = people.get(guest)
+    return None if person is None else person.owner
 
 
 class Tally(msgspec.Struct, frozen=True, gc=False):
@@ -76,7 +94,16 @@ class Tally(msgspec.Struct, frozen=True, gc=False):
     counted: tuple[Vote, ...] = ()
     """The votes by which it is decided."""
     missing: tuple[tuple[StepMissing, ...], ...] = ()
-    """Per alternative, what is missing of its steps. Empty when it is decided."""
+    """Per alternative, what is missing of its steps. Empty when it is decided, and where there are parts."""
+    parts: tuple[Tally, ...] = ()
+    """What each of several requirements amounts to, where all of them have to be fulfilled."""
+
+    @property
+    def fewest_missing(self) -> int:
+        """How many approvals are missing at least; 0: it is decided. One vote may serve several requirements."""
+        if self.parts and self.verdict is None:
+            return max(1, *(part.fewest_missing for part in self.parts))
+        return min((sum(step.count for step in steps) for steps in self.missing), default=0)
 
 
 class StepMissing(msgspec.Struct, frozen=True, gc=False):
@@ -94,12 +121,25 @@ class StepMissing(msgspec.Struct, frozen=True, gc=False):
 
 def latest(votes: Iterable[Vote], electorate: Electorate) -> list[Vote]:
     """The last vote of each person, oldest first, whatever order they came in: a state may bring an older one late."""
-    last: dict[str | None, Vote] = {}
+    of_voter: dict[str | None, Vote] = {}
     for vote in sorted(votes, key=_rank):
-        key = None if vote.voter is None else electorate.identity(vote.voter)
-        last.pop(key, None)
-        last[key] = vote
-    return list(last.values())
+        _put_last(of_voter, _identity(vote.voter, electorate), vote)
+    of_caster: dict[str | None, Vote] = {}
+    for vote in of_voter.values():
+        caster = _identity(vote.by, electorate)
+        before = of_caster.get(caster)
+        if before is None or before.way != "deny" or vote.way == "deny":
+            _put_last(of_caster, caster, vote)
+    return list(of_caster.values())
+
+
+def _put_last(found: dict[str | None, Vote], key: str | None, vote: Vote) -> None:
+    found.pop(key, None)
+    found[key] = vote
+
+
+def _identity(name: str | None, electorate: Electorate) -> str | None:
+    return None if name is None else electorate.identity(name)
 
 
 def _rank(vote: Vote) -> tuple[float, bool]:
@@ -112,13 +152,18 @@ def _rank(vote: Vote) -> tuple[float, bool]:
 
 def tally(requirement: Requirement, votes: Iterable[Vote], electorate: Electorate) -> Tally:
     """Count. `votes` are those that were not taken back, in the order in which they were cast."""
-    standing = latest(votes, electorate)
+    return _tally(requirement, latest(votes, electorate), electorate)
+
+
+def _tally(requirement: Requirement, standing: Sequence[Vote], electorate: Electorate) -> Tally:
+    if requirement.all_of:
+        return _all_of(requirement.all_of, standing, electorate)
     denials = [vote for vote in standing if vote.way == "deny"]
     for step in requirement.steps():
         against = [vote for vote in denials if may_deny(step, vote, electorate)]
         if len(against) >= step.deny:
             return Tally("deny", counted=tuple(against))
-    alone = _alone(requirement, standing, electorate)
+    alone = next((vote for vote in standing if why_not_alone(requirement, vote, electorate) is None), None)
     if alone is not None:
         return Tally("approve", alone.substance, (alone,))
     approvals = _by_substance(vote for vote in standing if vote.way == "approve")
@@ -130,6 +175,26 @@ def tally(requirement: Requirement, votes: Iterable[Vote], electorate: Electorat
     return Tally(None, missing=tuple(_missing(steps, approvals, electorate) for steps in requirement.alternatives))
 
 
+def _all_of(parts: Sequence[Requirement], standing: Sequence[Vote], electorate: Electorate) -> Tally:
+    """All requirements have to be fulfilled, by approvals of one substance; a denial of one of them denies."""
+    for part in parts:
+        found = _tally(part, standing, electorate)
+        if found.verdict == "deny":
+            return found
+    denials = [vote for vote in standing if vote.way == "deny"]
+    nearest: tuple[Tally, ...] = tuple(_tally(part, denials, electorate) for part in parts)
+    fewest: int | None = None
+    for substance, fitting in _by_substance(vote for vote in standing if vote.way == "approve").items():
+        every = tuple(_tally(part, [*denials, *fitting], electorate) for part in parts)
+        if all(each.verdict == "approve" for each in every):
+            counted = tuple(dict.fromkeys(vote for each in every for vote in each.counted))
+            return Tally("approve", substance, counted)
+        missing = sum(each.fewest_missing for each in every)
+        if fewest is None or missing < fewest:
+            nearest, fewest = every, missing
+    return Tally(None, parts=nearest)
+
+
 def _by_substance(votes: Iterable[Vote]) -> dict[str, list[Vote]]:
     found: dict[str, list[Vote]] = {}
     for vote in votes:
@@ -137,17 +202,35 @@ def _by_substance(votes: Iterable[Vote]) -> dict[str, list[Vote]]:
     return found
 
 
-def _alone(requirement: Requirement, votes: Iterable[Vote], electorate: Electorate) -> Vote | None:
-    """The vote of a person who goes ahead alone, where the requirement allows it. It needs a reason and a name."""
-    allowed = requirement.break_glass
-    if allowed is None:
-        return None
-    glass = Step(groups=allowed)
-    for vote in votes:
-        is_meant = vote.breaks_glass and vote.way == "approve" and bool(vote.reason) and vote.voter is not None
-        if is_meant and may_deny(glass, vote, electorate):
-            return vote
-    return None
+def why_not_alone(requirement: Requirement, vote: Vote, electorate: Electorate) -> str | None:
+    """Why this vote does not let a person go ahead alone; None: it does.
+
+    It needs a reason and a name. Going ahead alone lifts the number of people and their groups. It lifts separation of
+    duties only where the requirement says so, and never the assurance.
+    """
+    if not vote.breaks_glass or vote.way != "approve":
+        return "it is a vote like others"
+    if requirement.all_of:
+        every = (why_not_alone(part, vote, electorate) for part in requirement.all_of)
+        return next((why for why in every if why is not None), None)
+    if requirement.break_glass is None:
+        return "going ahead alone is not allowed here"
+    if not (vote.reason or "").strip():
+        return "going ahead alone needs a reason"
+    if vote.by is None:
+        return "going ahead alone needs a name"
+    if vote.on_behalf_of is not None:
+        return "going ahead alone cannot be done for somebody else"
+    return why_not(glass_step(requirement), vote, electorate)
+
+
+def glass_step(requirement: Requirement) -> Step:
+    """What a person who goes ahead alone has to be."""
+    kept = {part for step in requirement.steps() for part in step.distinct_from}
+    parts = tuple(part for part in PARTS if part in kept and part not in requirement.break_glass_lifts)
+    every = [max((step.assurance for step in steps), key=ASSURANCES.index) for steps in requirement.alternatives]
+    least: Assurance = min(every, key=ASSURANCES.index)
+    return Step(groups=requirement.break_glass or (), distinct_from=parts, assurance=least)
 
 
 def why_not(step: Step, vote: Vote, electorate: Electorate) -> str | None:
@@ -156,9 +239,9 @@ def why_not(step: Step, vote: Vote, electorate: Electorate) -> str | None:
     if why is not None:
         return why
     for part in step.distinct_from:
-        if part not in electorate.parts:
+        if part in electorate.unplayed:
             continue
-        player = electorate.parts[part]
+        player = electorate.parts.get(part)
         if player is None:
             return f"it is not known who is the {part_text(part)}, and somebody else is demanded"
         if vote.by is None:
@@ -187,7 +270,7 @@ def _why_no_member(step: Step, vote: Vote, electorate: Electorate) -> str | None
         if vote.assurance == "none":
             return "a name in a program is not a member of a group: vote at the desk"
         voter = electorate.people.get(vote.voter) if vote.voter is not None else None
-        if voter is None or voter.groups.isdisjoint(step.groups):
+        if voter is None or not any(voter.groups.issuperset(name.split(BOTH)) for name in step.groups):
             return f"{vote.voter or 'a vote without a name'} is not in {' or '.join(step.groups)}"
     return None
 
@@ -252,6 +335,10 @@ def can_be_fulfilled(requirement: Requirement, electorate: Electorate) -> bool:
 
 def why_not_yet(requirement: Requirement, votes: Iterable[Vote], vote: Vote, electorate: Electorate) -> str | None:
     """Why this vote cannot be cast now; None: it can. A denial is never too early; an approval waits for its step."""
+    cast = list(votes)
+    second = why_second_hat(cast, vote, electorate)
+    if second is not None:
+        return second
     if vote.way == "deny":
         if any(may_deny(step, vote, electorate) for step in requirement.steps()):
             return None
@@ -259,11 +346,26 @@ def why_not_yet(requirement: Requirement, votes: Iterable[Vote], vote: Vote, ele
             dict.fromkeys(filter(None, (_why_no_member(s, vote, electorate) for s in requirement.steps())))
         )
     if vote.breaks_glass:
-        if _alone(requirement, [vote], electorate) is not None:
-            return None
-        return "going ahead alone is not allowed here, or has no reason: it needs one"
+        return why_not_alone(requirement, vote, electorate)
+    others = [each for each in latest([*cast, vote], electorate) if each is not vote]
+    if requirement.all_of:  # it helps if it counts anywhere
+        every = [_why_not_here(part, others, vote, electorate) for part in requirement.all_of]
+        return None if None in every else "; ".join(dict.fromkeys(filter(None, every)))
+    return _why_not_here(requirement, others, vote, electorate)
+
+
+def why_second_hat(votes: Iterable[Vote], vote: Vote, electorate: Electorate) -> str | None:
+    """Why a person cannot cast this vote after another one that they cast as somebody else; None: they can."""
+    for before in latest(votes, electorate):
+        is_same_hand = _identity(before.by, electorate) == _identity(vote.by, electorate)
+        if is_same_hand and _identity(before.voter, electorate) != _identity(vote.voter, electorate):
+            whose = f"as {before.voter}" if before.on_behalf_of else "in their own name"
+            return f"{vote.by} has voted on this {whose}, and one person has one vote: take that one back first"
+    return None
+
+
+def _why_not_here(requirement: Requirement, others: Sequence[Vote], vote: Vote, electorate: Electorate) -> str | None:
     reasons: list[str] = []
-    others = [each for each in latest([*votes, vote], electorate) if each is not vote]
     approvals = _by_substance(each for each in others if each.way == "approve")
     for steps in requirement.alternatives:
         filled = _nearest(steps, approvals, electorate)

@@ -6,7 +6,7 @@ and so does the last look before a call is claimed.
 
 from __future__ import annotations
 
-from placet.core.ballot import Ballot
+from placet.core.ballot import Ballot, voter_of
 from placet.core.state import Call, RunFold
 from placet.core.transitions import Status
 from placet.facts.errors import IllegalTransition
@@ -39,7 +39,7 @@ def vote_cast(run: RunFold, fact: VoteCast) -> None:
 def vote_taken_back(run: RunFold, fact: VoteTakenBack) -> None:
     call = _asked_about(run, fact.call)
     ballot = _ballot(run, call)
-    if fact.request != call.request or all(vote.by != fact.by for vote in ballot.votes):
+    if fact.request != call.request or all(voter_of(vote) != voter_of(fact) for vote in ballot.votes):
         raise IllegalTransition(f"There is no such vote about call {call.id} that could be taken back.")
     run.ledger.count(call.id, ballot.without(fact))
 

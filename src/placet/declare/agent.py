@@ -126,7 +126,7 @@ class InputBuilderOptions(TypedDict):
     """What the arguments may be."""
 
 
-InputBuilder: TypeAlias = Callable[[InputBuilderOptions], str | list[JsonObject]]
+InputBuilder: TypeAlias = Callable[[InputBuilderOptions], str | list[JsonObject] | Awaitable[str | list[JsonObject]]]
 
 
 def _with_schema(options: InputBuilderOptions) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.core.approvals import ApprovalRecord, Ledger
+from placet.core.receipt import HEADER, META
 from placet.declare import context_transport as transport
 from placet.declare.decisions import DecisionInput, Grant, ItemOrId, identity_of, stage_decision
 from placet.facts.codec import JsonObject, plain_item
@@ -162,6 +163,7 @@ class ToolContext(RunContextWrapper[T]):
         "attempt",
         "call",
         "idempotency_key",
+        "receipt",
         "run_config",
         "tool_arguments",
         "tool_call",
@@ -192,6 +194,7 @@ class ToolContext(RunContextWrapper[T]):
         clock: Clock = SYSTEM_CLOCK,
         answers: Mapping[str, JsonObject] | None = None,
         asked_state: str | None = None,
+        receipt: str | None = None,
     ) -> None:
         super().__init__(context, usage, turn_input, tool_input=tool_input, ledger=ledger, run_ids=run_ids, clock=clock)
         self.tool_namespace = tool_namespace
@@ -208,6 +211,9 @@ class ToolContext(RunContextWrapper[T]):
         self.idempotency_key = idempotency_key or call
         """The same for every attempt at this call, and for no other call: give it to the service that performs the
         effect."""
+        self.receipt = receipt
+        """A signed token that the call was approved, for the service that performs the effect; None: nobody approved
+        it, or no receipts are issued here (`RunConfig.receipts`)."""
         self.attempt = attempt
         """1 for the first time that the tool function runs."""
         self.agent = agent
@@ -223,6 +229,16 @@ class ToolContext(RunContextWrapper[T]):
         none."""
         found, self._bound = self._bound, None
         return found[1] if found is not None and found[0] == text else None
+
+    @property
+    def receipt_headers(self) -> dict[str, str]:
+        """For the HTTP request that performs the effect: the receipt in its header, if there is one."""
+        return {} if self.receipt is None else {HEADER: self.receipt}
+
+    @property
+    def receipt_meta(self) -> JsonObject | None:
+        """The same for the `_meta` of an MCP request."""
+        return None if self.receipt is None else {META: self.receipt}
 
     @property
     def qualified_tool_name(self) -> str:

@@ -9,14 +9,14 @@ import msgspec
 
 from placet.core.approvals import Entry, Ledger
 from placet.facts.errors import UserError
-from placet.facts.events import DecisionMade, GrantMade
+from placet.facts.events import BoundedGrantMade, DecisionMade, GrantMade
 
 
 class Said(msgspec.Struct, omit_defaults=True):
     """What was decided by hand."""
 
     entries: list[Entry] = []
-    words: list[DecisionMade | GrantMade] = []
+    words: list[DecisionMade | GrantMade | BoundedGrantMade] = []
 
 
 def pack(ledger: Ledger) -> str:

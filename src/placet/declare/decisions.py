@@ -13,14 +13,15 @@ import msgspec
 
 from placet.clock import Clock
 from placet.core.approvals import ANY_AGENT, Asking, Entry, Ledger, is_hosted, time_after
+from placet.core.calls import APPROVAL_REQUEST, HOSTED_MCP, hosted_identity
 from placet.core.casting import as_vote
 from placet.core.deciding import find_by_id, find_by_look, refuse_if_late
 from placet.core.elicitation import check_agreement, checked_answers
 from placet.core.gate import digest_of, is_first_version
-from placet.core.plan import APPROVAL_REQUEST, HOSTED_MCP, hosted_identity
+from placet.facts.budgets import GrantTerms
 from placet.facts.codec import Json, JsonObject, NotPlain, canonical, encode, plain, plain_str, writable
 from placet.facts.errors import ModelBehaviorError, StaleApproval, UserError
-from placet.facts.events import Author, DecisionMade, GrantMade, Verdict
+from placet.facts.events import Author, BoundedGrantMade, DecisionMade, GrantMade, Verdict
 from placet.facts.ids import local_of, mint, path_of, split_call_id, split_request_id
 from placet.facts.items import ToolApprovalItem, field_of
 from placet.facts.native_items import NATIVE
@@ -41,6 +42,12 @@ class Grant:
     """The call must have exactly these values under these names; names that are not mentioned are free."""
     until: datetime | float | None = None
     uses: int | None = None
+    matching: Mapping[str, object] | None = None
+    """What arguments have to be: `{"cents": {"max": 5000}, "path": {"prefix": "/srv/"}, "currency": {"one_of":
+    ["EUR"]}, "order_id": {"pattern": "[A-Z]{2}[0-9]+"}, "command": {"shell": ["git push origin *"]}}`."""
+    budget: Mapping[str, object] | Sequence[Mapping[str, object]] | None = None
+    """How much it may spend: `{"sum": "cents", "most": 50000, "by": "customer", "every": "day", "zone":
+    "Europe/Berlin"}`, or a list of such limits, which all have to cover a call."""
 
     def __post_init__(self) -> None:
         if self.scope not in ("run", "agent"):
@@ -58,6 +65,22 @@ class Grant:
             raise UserError(f"A grant's until is a datetime, or seconds since the epoch, not {until!r}.")
         if isinstance(self.until, datetime) and self.until.tzinfo is None:
             raise UserError("A grant's `until` needs a time zone: datetime(…, tzinfo=…), or seconds since the epoch.")
+        self.terms()
+
+    def terms(self) -> GrantTerms | None:
+        """What older code would not know of it; UserError where it means nothing."""
+        if self.matching is None and self.budget is None:
+            return None
+        from placet.declare.terms_shape import BadTerms, limits_of, matchers_of  # as `import placet` stays light
+
+        try:
+            matching = [] if self.matching is None else matchers_of(self.matching, "A grant's matching")
+            limits = [] if self.budget is None else list(limits_of(self.budget, "A grant's budget"))
+            if self.uses is not None:
+                limits = [*limits_of([*limits, {"uses": self.uses}], "A grant's budget")]
+        except BadTerms as error:
+            raise UserError(str(error)) from error
+        return GrantTerms(matching, limits)
 
 
 class DecisionInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,6 +176,8 @@ def facts_of_decision(
         message=given.message,
         arguments=given.arguments,
         output=given.output,
+        via=given.via,
+        assurance=given.assurance,
     )
     return decision, [_grant(entry, given, at)] if given.always else []
 
@@ -294,7 +319,11 @@ def label_key(name: str, label: str) -> str:
 def _grant(entry: Entry, given: DecisionInput, now: float) -> GrantMade:
     bounds = given.always if isinstance(given.always, Grant) else Grant()
     until = bounds.until.timestamp() if isinstance(bounds.until, datetime) else bounds.until
-    return GrantMade(
+    terms = bounds.terms()
+    if terms is not None and terms.budget and given.verdict == "reject":
+        raise UserError("A budget bounds what is approved: a standing no has none. Leave it out.")
+    kind = GrantMade if terms is None else BoundedGrantMade
+    return kind(
         id=mint("grant"),
         agent=entry.agent,
         tool=entry.tool,
@@ -307,10 +336,12 @@ def _grant(entry: Entry, given: DecisionInput, now: float) -> GrantMade:
         scope=bounds.scope,
         arguments=None if bounds.arguments is None else plain_object(bounds.arguments, "The grant's arguments"),
         until=until,
-        uses=bounds.uses,
+        uses=bounds.uses if terms is None else None,
         path="" if entry.agent == ANY_AGENT else path_of(entry.call),
         call=entry.call or None,
         authors=None if given.assurance == "none" else [Author(given.by, given.assurance)],
+        via=given.via,
+        terms=terms,
     )
 
 

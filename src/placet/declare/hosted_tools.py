@@ -9,7 +9,7 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 import msgspec
 
-from placet.core.plan import HOSTED_MCP, hosted_identity
+from placet.core.calls import HOSTED_MCP, hosted_identity
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.tool import FunctionTool
 from placet.facts.codec import JsonObject, NotPlain, canonical, plain

@@ -12,7 +12,7 @@ import msgspec
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.declare.context import RunContextWrapper
 from placet.declare.guardrail import InputGuardrail, OutputGuardrail
-from placet.declare.handoff import HandoffInputFilter
+from placet.declare.handoff import HandoffHistoryMapper, HandoffInputFilter
 from placet.facts.checks import (
     COUNT,
     FLAG,
@@ -32,7 +32,7 @@ from placet.facts.codec import JsonObject
 from placet.facts.errors import UserError
 from placet.facts.items import Named
 from placet.facts.model_settings import ModelRetrySettings, ModelSettings
-from placet.ports import Model, ModelProvider, Observer
+from placet.ports import Model, ModelProvider, Observer, PolicySource, ReceiptIssuer
 
 DEFAULT_MAX_TURNS = 10
 
@@ -119,7 +119,6 @@ class SessionSettings:
 SessionInputCallback: TypeAlias = Callable[
     [list[JsonObject], list[JsonObject]], list[JsonObject] | Awaitable[list[JsonObject]]
 ]
-HandoffHistoryMapper: TypeAlias = Callable[[list[JsonObject]], list[JsonObject]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +148,8 @@ def _given_settings(given: ModelSettings | Mapping[str, Any] | None) -> ModelSet
 _PROVIDER = optional(having("get_model", "an object with get_model(name)"))
 _SESSION_SETTINGS = optional(instance_of(SessionSettings))
 _EXECUTION = optional(instance_of(ToolExecutionConfig))
+_RECEIPTS = optional(having("issue", "an issuer of receipts (placet.receipts.Receipts)"))
+_POLICY = optional(having("current", "a policy (placet.policy.load_policy, PolicyFile)"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +211,10 @@ class RunConfig:
     reasoning_item_id_policy: Literal["preserve", "omit"] | None = None
     """`omit`: the model's thoughts are sent back without their ids."""
     tool_execution: ToolExecutionConfig | None = None
+    policy: PolicySource | None = None
+    """Rules that may allow, deny or ask about every call, beside what its tool says: `placet.policy`."""
+    receipts: ReceiptIssuer | None = None
+    """Signs a receipt for every approved call, for the service that performs its effect: `placet.receipts`."""
     tool_name_collision_policy: Literal["warn", "error"] = "error"
     """Two tools of one name are always refused: a model could not distinguish them. `warn` says nothing else."""
 
@@ -250,4 +255,6 @@ class RunConfig:
             nest_handoff_history=(self.nest_handoff_history, FLAG),
             handoff_history_mapper=(self.handoff_history_mapper, _MAYBE_FUNCTION),
             tool_execution=(self.tool_execution, _EXECUTION),
+            policy=(self.policy, _POLICY),
+            receipts=(self.receipts, _RECEIPTS),
         )

@@ -15,10 +15,11 @@ import msgspec
 from placet.core.elicitation import problem_with_questions
 from placet.core.json_schema import problem_with_schema, problems, with_defaults, without_prose
 from placet.declare.context import RunContextWrapper, ToolContext
+from placet.declare.description import Description, check_description
 from placet.declare.guardrail import ToolInputGuardrail, ToolOutputGuardrail
 from placet.declare.tool_schema import function_schema
 from placet.declare.tool_values import InvalidArguments, ValidatedArguments
-from placet.facts.checks import FLAG, FUNCTION, NAME, RULE, SECONDS, TEXT, check, optional, sequence_of
+from placet.facts.checks import FLAG, FUNCTION, NAME, NOT_NEGATIVE, RULE, SECONDS, TEXT, check, optional, sequence_of
 from placet.facts.codec import Json, JsonObject, canonical, encode, parse_arguments
 from placet.facts.errors import ToolOutputError, ToolTimeoutError, UserError
 from placet.facts.requirements import Needs
@@ -155,8 +156,21 @@ class FunctionTool:
     """Checks the arguments and completes them, in the place of `check_arguments`."""
     approvers: ApproversRule | None = field(default=None, kw_only=True)
     """Who has to say yes where somebody has to. None: anybody who may decide."""
+    describe: Description | None = field(default=None, kw_only=True)
+    """What a call would do, in one sentence for the person who is asked: a text with `{name}` for arguments, or a
+    function of them. None: the tool's name and its arguments say it."""
+    irreversible: bool = field(default=False, kw_only=True)
+    """Nobody can undo what it does: the inbox offers no quick yes."""
+    undo_window: float | None = field(default=None, kw_only=True)
+    """How many seconds the inbox leaves between a person's yes and the call, so that the yes can be taken back. None:
+    five where one key decides, none elsewhere."""
 
     kind = "function"
+
+    @property
+    def name_at_home(self) -> str:
+        """The name by which whoever performs its calls knows it: on a server it may have another one than here."""
+        return self.name
 
     def validated(self, arguments: JsonObject) -> ValidatedArguments:
         """The values that the tool would run with: complete, and in the types of its parameters. Raises
@@ -187,6 +201,7 @@ class FunctionTool:
         if self.recovery not in ("ask", "retry") and not callable(self.recovery):
             raise UserError(f"Tool '{self.name}': recovery is 'ask', 'retry' or a function, not {self.recovery!r}.")
         check_approvers(self.name, self.approvers, self.needs_approval)
+        check_description(self.name, self.describe)
         if self.at_deadline not in ("reject", "escalate"):
             raise UserError(f"Tool '{self.name}': at_deadline is 'reject' or 'escalate', not {self.at_deadline!r}.")
         if self.timeout_behavior not in ("error_as_result", "raise_exception"):
@@ -211,6 +226,8 @@ class FunctionTool:
             f"Tool '{self.name}': ",
             description=(self.description, TEXT),
             strict_json_schema=(self.strict_json_schema, FLAG),
+            irreversible=(self.irreversible, FLAG),
+            undo_window=(self.undo_window, optional(NOT_NEGATIVE)),
             is_enabled=(self.is_enabled, RULE),
             timeout=(self.timeout, optional(SECONDS)),
             timeout_error_function=(self.timeout_error_function, optional(FUNCTION)),
@@ -371,6 +388,9 @@ def function_tool(
     defer_loading: bool = False,
     output_type: Any = None,
     output_json_schema: Mapping[str, Any] | None = None,
+    describe: Description | None = None,
+    irreversible: bool = False,
+    undo_window: float | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -402,6 +422,9 @@ def function_tool(
     defer_loading: bool = False,
     output_type: Any = None,
     output_json_schema: Mapping[str, Any] | None = None,
+    describe: Description | None = None,
+    irreversible: bool = False,
+    undo_window: float | None = None,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function: its schema comes from the signature, the types and the docstring.
 
@@ -461,6 +484,9 @@ def function_tool(
             output_json_schema=output_json_schema if output_type is None else _schema_of(output_type),
             validate_arguments=schema.validate,
             approvers=approvers,
+            describe=describe,
+            irreversible=irreversible,
+            undo_window=undo_window,
         )
 
     return make if function is None else make(function)

@@ -14,7 +14,7 @@ from placet.declare.tool import Tool
 from placet.facts.codec import JsonObject
 from placet.facts.errors import UserError
 from placet.ports import DeskStore
-from placet.runtime.toolsets import find_tools, servers_in_use
+from placet.runtime.frame import find_tools, servers_in_use
 from placet.service.driving import RunDriver
 from placet.service.guest_tools import tool_of_guest
 

@@ -28,7 +28,9 @@ from placet.desk.web.limits import RateLimits
 from placet.desk.web.metrics import Meter
 from placet.desk.web.problems import Problem, as_problem, of_status, problem_response, unknown_error, wants_html
 from placet.desk.web.settings import WebSettings
+from placet.desk.web.waiting import Waiting
 from placet.facts.errors import PlacetError
+from placet.service.baselines import Baselines
 from placet.service.guest_sweep import sweep_guests
 
 logger = logging.getLogger("placet.desk")
@@ -53,16 +55,22 @@ def create_app(
         feed=Feed(desk.store, chosen),
         limits=RateLimits(chosen, clock),
         meter=Meter(),
+        waiting=Waiting(desk.store),
         clock=clock,
         error_page=error_page,
         open_csrf=new_secret() if chosen.is_open else "",
     )
 
+    if chosen.public_url:
+        desk.outbox.base_url = chosen.public_url
+
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(_tidy_up(web))]
-        if not desk.drives_runs:  # a desk that drives looks after guests by itself
+        samples = Baselines(desk.store, clock)
+        tasks = [asyncio.create_task(_tidy_up(web)), asyncio.create_task(samples.serve())]
+        if not desk.drives_runs:  # a desk that drives looks after guests, and tells what happens, by itself
             tasks.append(asyncio.create_task(sweep_guests(desk.store, desk.guests, clock)))
+            tasks.append(asyncio.create_task(desk.outbox.serve()))
         yield
         for task in tasks:
             task.cancel()
@@ -99,7 +107,8 @@ def _respond(request: Request, problem: Problem) -> Response:
     web: Web = request.app.state.web
     if wants_html(request):
         if problem.status == 401 and request.method == "GET":
-            return RedirectResponse(f"/login?{urlencode({'next': request.url.path})}", 303)
+            wanted = f"{request.url.path}?{request.url.query}".rstrip("?")  # a link in a message names its request
+            return RedirectResponse(f"/login?{urlencode({'next': wanted})}", 303)
         if web.error_page is not None:
             return web.error_page(request, problem)
     return problem_response(problem, request.url.path)

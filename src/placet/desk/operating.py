@@ -16,7 +16,9 @@ from placet.desk.four_eyes import demand_four_eyes, set_four_eyes
 from placet.facts.checks import NUMBER, check
 from placet.facts.errors import UserError
 from placet.facts.events import GrantMade, HoldKind, Pattern
+from placet.facts.requirements import Assurance
 from placet.ports import DeskStore, Engine, Hold
+from placet.service.subscriptions import Subscriptions
 
 
 class OperatorsDesk(AgentsHere):
@@ -34,7 +36,9 @@ class OperatorsDesk(AgentsHere):
     async def delete(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
         """Forget a run with its log and its questions; the operators' log says who did it, when and why, and where the
         run's log stood. False: there is none. RunConflict while a process drives it."""
-        return await self.store.delete(run_id, by=by, at=self._now(), reason=reason)
+        is_deleted = await self.store.delete(run_id, by=by, at=self._now(), reason=reason)
+        await self._subscriptions().forget_run(run_id)
+        return is_deleted
 
     async def erase(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
         """Take what an ended run said out of the store for good: inputs, arguments, outputs, messages, names.
@@ -42,15 +46,24 @@ class OperatorsDesk(AgentsHere):
         Its log stays, as a chain that still verifies, and the operators' log says who erased it, when and why. False:
         it was erased before. A run that has not ended is refused.
         """
-        return await self.store.erase(run_id, by=by, at=self._now(), reason=reason)
+        is_new = await self.store.erase(run_id, by=by, at=self._now(), reason=reason)
+        await self._subscriptions().forget_run(run_id)  # also when it was erased before: a letter may have come after
+        return is_new
 
     async def purge(self, ended_before: float, *, by: str | None = None, reason: str | None = None) -> int:
-        """Forget runs that ended before that time; how many. The operators' log says which, as for `delete`."""
+        """Forget runs that ended before that time; how many. The operators' log says which, as for `delete`.
+
+        What a webhook or another channel is still to be told stays until it was, or until that one is suspended.
+        """
         check("", ended_before=(ended_before, NUMBER))
+        bound = await self._subscriptions().before_forgetting(ended_before)
         forgotten = 0
-        while found := await self.store.purge(ended_before, by=by, at=self._now(), reason=reason):
+        while found := await self.store.purge(bound, by=by, at=self._now(), reason=reason):
             forgotten += found
         return forgotten
+
+    def _subscriptions(self) -> Subscriptions:
+        return Subscriptions(self.store, self._clock)
 
     # -- grants and holds -------------------------------------------------------------------------------------------
 
@@ -71,6 +84,8 @@ class OperatorsDesk(AgentsHere):
         reason: str | None = None,
         message: str | None = None,
         grant_id: str | None = None,
+        via: str | None = None,
+        assurance: Assurance = "none",
     ) -> GrantMade:
         """A standing decision about later calls of a tool of this agent; the operators' log tells who made it.
 
@@ -81,7 +96,9 @@ class OperatorsDesk(AgentsHere):
             raise UserError(f"This desk has no tool '{tool_name}' of an agent '{agent}' to decide about.")
         bounds = Grant(scope="agent", arguments=arguments, until=until, uses=uses)
         entry = Entry(call="", label="", name=tool.name, tool=tool.identity, agent=agent, fingerprint=tool.fingerprint)
-        given = DecisionInput(verdict=verdict, always=bounds, by=by, reason=reason, message=message)
+        given = DecisionInput(
+            verdict=verdict, always=bounds, by=by, reason=reason, message=message, via=via, assurance=assurance
+        )
         _, (made,) = facts_of_decision(entry, given, self._now(), await self.store.standing_grants(agent))
         refuse_if_over([made], self._now())
         made = made if grant_id is None else msgspec.structs.replace(made, id=grant_id)

@@ -13,7 +13,6 @@ from placet.core.casting import (
     Known,
     count,
     facts_of_votes,
-    fewest_missing,
     names_in,
     requirement_of,
 )
@@ -65,7 +64,7 @@ async def outlook(store: Store, run: RunFold, vote: VoteCast) -> int:
     if entry is None or entry.open_ballot is None or any(isinstance(_bare(fact), DecisionMade) for fact in facts):
         return 0
     known = Known(people=await store.people(names_in(run, [vote])), four_eyes=await store.four_eyes())
-    return fewest_missing(count(run, entry, entry.open_ballot, known, [vote]))
+    return count(run, entry, entry.open_ballot, known, [vote]).fewest_missing
 
 
 def _bare(fact: AnyFact) -> AnyFact:
@@ -91,11 +90,17 @@ async def standing_of(store: Store, run: RunFold, entry: Entry, ballot: Ballot) 
     found = count(run, entry, ballot, known)
     shown = msgspec.structs.replace(ballot, requirement=requirement_of(entry, ballot, known.four_eyes))
     line = standing_line(shown, found, run.started_by)
-    return Standing(line=line, missing=fewest_missing(found), votes=ballot.newest())
+    return Standing(line=line, missing=found.fewest_missing, votes=ballot.newest())
 
 
 def standing_line(ballot: Ballot, found: Tally, starter: str | None) -> str:
     """What is there and what is missing, in one line."""
+    if ballot.requirement.all_of:
+        tallies = found.parts or [found] * len(ballot.requirement.all_of)
+        return "; and ".join(
+            standing_line(msgspec.structs.replace(ballot, requirement=part), of_part, starter)
+            for part, of_part in zip(ballot.requirement.all_of, tallies, strict=True)
+        )
     lines: list[str] = []
     for number, steps in enumerate(ballot.requirement.alternatives):
         missing = found.missing[number] if found.missing else ()

@@ -6,6 +6,7 @@
     │   │   └── SealBroken                 ... because it is unsealed, sealed with another key, or altered
     │   ├── SessionBusy                    a run waits on this session (see RunConfig.on_pending)
     │   ├── NotPending                     a decision names a call that does not wait (those that do are listed)
+    │   ├── PolicyRefused                  a policy's text cannot be used, and says where and why
     │   ├── InvalidProposal                a guest proposes a call that cannot be written down or judged
     │   └── LimitExceeded                  an argument, an output or a log is larger than the limit that is named
     │       └── TooManyWaiting             ... a guest has as many calls waiting, or asks as often, as it may
@@ -18,6 +19,7 @@
     │   └── ToolOutputGuardrailTripwireTriggered
     ├── MaxTurnsExceeded                   the run used up its turns; resume it with a larger max_turns
     ├── ToolError                          a tool function failed (data for the model unless the tool says otherwise)
+    │   ├── ToolRaised                     ... and its error, or its hook's, ends the run (it is a UserError, too)
     │   ├── ToolTimeoutError               ... it took longer than its timeout
     │   ├── ToolOutputError                ... it ran, and what it returned cannot be written down
     │   └── ToolOutcomeUnknown             ... it is unknown whether it happened: the call is in doubt
@@ -39,10 +41,13 @@
     │   ├── PermitRefused                  a token that is none, or that does not count any more
     │   ├── GateTimeout                    ... there was no decision within the time that the guest had
     │   └── GateUnavailable                ... the desk did not answer, or not in words that are understood
+    ├── ReceiptRefused                     a receipt does not show that this call was approved: do not perform it
+    ├── ReceiptNotSigned                   the receipt of a call cannot be signed: nothing was begun
     ├── DeliveryUnknown                    it is unknown whether a request was taken: resume with resend=True | False
     └── StoreError                         the store could not do its work
         ├── IndexAltered                   what a store lists is not what the run's log says
         ├── PositionConflict               an append named a position that is not the end of the log
+        ├── BudgetExhausted                a claim takes more of a budget than is left (nothing was written)
         └── IllegalTransition              a fact cannot follow the facts before it (nothing was changed)
 
 An error that ends a run carries the run's state as `.state`: nothing that happened before it is lost.
@@ -106,6 +111,16 @@ class SessionBusy(UserError):
     def __init__(self, message: str, run_id: str = "") -> None:
         super().__init__(message)
         self.run_id = run_id
+
+
+class PolicyRefused(UserError):
+    """A policy that does not load: all of its faults at once, each with its place. The one before stays in force."""
+
+    code = "policy_refused"
+
+    def __init__(self, message: str, problems: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
 
 
 class InvalidProposal(UserError):
@@ -178,6 +193,13 @@ class MaxTurnsExceeded(PlacetError):
 
 class ToolError(PlacetError):
     code = "tool_failed"
+
+
+class ToolRaised(ToolError, UserError):
+    """An error of a tool function that is not given to the model, or of a hook around it: the caller's own code raised
+    it (`__cause__`), so `except UserError` gets it, as users of the Agents SDK expect."""
+
+    code = "tool_raised"
 
 
 class ToolTimeoutError(ToolError):
@@ -256,6 +278,14 @@ class ServerHistoryNotFound(RequestNotTaken):
     code = "server_history_not_found"
 
 
+class ReceiptRefused(PlacetError):
+    code = "receipt_refused"
+
+
+class ReceiptNotSigned(PlacetError):
+    code = "receipt_not_signed"
+
+
 class GateError(PlacetError):
     code = "gate_error"
 
@@ -315,6 +345,10 @@ class IndexAltered(StoreError):
 
 class PositionConflict(StoreError):
     code = "position_conflict"
+
+
+class BudgetExhausted(StoreError):
+    code = "budget_exhausted"
 
 
 class IllegalTransition(StoreError):

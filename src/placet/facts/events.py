@@ -1,5 +1,8 @@
 """The facts: everything that can be written into a run's log, in the past tense, one small class each.
 
+Those about what people decide stand in `decision_events.py`, those of the operators' log in `operator_events.py`; all
+are imported from here.
+
 A fact is a JSON array whose first element names its kind (the `tag`). Fields are only ever added at the end, with a
 default: then old logs load in new code, and a kind or a field keeps its meaning forever. What can be derived is not a
 fact.
@@ -11,17 +14,87 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from placet.facts.budgets import BudgetGivenBack, BudgetTaken
 from placet.facts.codec import Json, JsonObject
-from placet.facts.requirements import Assurance, Requirement
+from placet.facts.decision_events import (
+    AnyGrant,
+    ApproversRequired,
+    Author,
+    BoundedGrantMade,
+    ClaimDelayed,
+    DecisionMade,
+    DecisionRevoked,
+    DelayOver,
+    GrantMade,
+    GrantRevoked,
+    VoteCast,
+    VoteTakenBack,
+)
+from placet.facts.fact import FORMAT, Fact, InputTokensDetails, OutputTokensDetails, RequestUsage, Usage, Verdict
+from placet.facts.operator_events import (
+    DeletedRun,
+    FourEyesSet,
+    HoldKind,
+    HoldLifted,
+    HoldPlaced,
+    InvitationChanged,
+    PasswordChanged,
+    Pattern,
+    PolicyChanged,
+    ReportedAfterEnd,
+    RunErased,
+    RunsDeleted,
+    StandingGrantMade,
+    SubscriptionChange,
+    SubscriptionChanged,
+    TokenChanged,
+    UserChanged,
+)
 
-FORMAT = 1
-"""The version of the log's format. It changes when old code could no longer read new logs."""
+__all__ = [  # what stands in other files and is imported from here
+    "FORMAT",
+    "AnyGrant",
+    "ApproversRequired",
+    "Author",
+    "BoundedGrantMade",
+    "BudgetGivenBack",
+    "BudgetTaken",
+    "ClaimDelayed",
+    "DecisionMade",
+    "DecisionRevoked",
+    "DelayOver",
+    "DeletedRun",
+    "Fact",
+    "FourEyesSet",
+    "GrantMade",
+    "GrantRevoked",
+    "HoldKind",
+    "HoldLifted",
+    "HoldPlaced",
+    "InputTokensDetails",
+    "InvitationChanged",
+    "OutputTokensDetails",
+    "PasswordChanged",
+    "Pattern",
+    "PolicyChanged",
+    "ReportedAfterEnd",
+    "RequestUsage",
+    "RunErased",
+    "RunsDeleted",
+    "StandingGrantMade",
+    "SubscriptionChange",
+    "SubscriptionChanged",
+    "TokenChanged",
+    "Usage",
+    "UserChanged",
+    "Verdict",
+    "VoteCast",
+    "VoteTakenBack",
+]
 
 Delivery: TypeAlias = Literal["own", "chained", "auto", "conversation"]
 """Who keeps the history: we do; the server, from a given response on; the server, from our first; a server
 conversation."""
-
-Verdict: TypeAlias = Literal["approve", "reject", "edit", "respond"]
 
 Outcome: TypeAlias = Literal[
     "finished",  # the tool function ran and returned
@@ -34,96 +107,6 @@ Outcome: TypeAlias = Literal[
     "cancelled",  # the run was cancelled
     "released",  # a guest that cannot report was let go ahead: what happened to it is unknown here
 ]
-
-
-class RequestUsage(msgspec.Struct, frozen=True, gc=False):
-    """The tokens of one request."""
-
-    input_tokens: int
-    output_tokens: int
-    total_tokens: int
-    input_tokens_details: InputTokensDetails
-    output_tokens_details: OutputTokensDetails
-
-
-class InputTokensDetails(msgspec.Struct, frozen=True, gc=False):
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-
-
-class OutputTokensDetails(msgspec.Struct, frozen=True, gc=False):
-    reasoning_tokens: int = 0
-
-
-class Usage(msgspec.Struct, array_like=True, dict=True):
-    """Tokens and requests, summed over a run."""
-
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    total_tokens: int = 0
-    cached_tokens: int = 0
-    reasoning_tokens: int = 0
-    cache_write_tokens: int = 0
-
-    @property
-    def input_tokens_details(self) -> InputTokensDetails:
-        return InputTokensDetails(self.cached_tokens, self.cache_write_tokens)
-
-    @property
-    def output_tokens_details(self) -> OutputTokensDetails:
-        return OutputTokensDetails(self.reasoning_tokens)
-
-    @property
-    def request_usage_entries(self) -> list[RequestUsage]:
-        """The requests that these figures are the sum of, as far as this process saw them: they stand beside the
-        figures, and are not written into a log, which has each response's own."""
-        found: list[Usage] = self.__dict__.get("parts") or ([self] if self.requests == 1 else [])
-        return [
-            RequestUsage(
-                each.input_tokens,
-                each.output_tokens,
-                each.total_tokens,
-                each.input_tokens_details,
-                each.output_tokens_details,
-            )
-            for each in found
-        ]
-
-    def add(self, other: Usage) -> None:
-        own, theirs = self.__dict__, other.__dict__  # no call here: a log of a thousand answers adds a thousand times
-        more: list[Usage] = [other] if other.requests == 1 else []
-        if "parts" in theirs:  # and never an empty list
-            more = theirs["parts"]
-        if more:
-            if "parts" not in own:
-                own["parts"] = []
-            own["parts"] += more
-        self.requests += other.requests
-        self.input_tokens += other.input_tokens
-        self.output_tokens += other.output_tokens
-        self.total_tokens += other.total_tokens
-        if other.cached_tokens or other.reasoning_tokens or other.cache_write_tokens:  # most answers have none
-            self.cached_tokens += other.cached_tokens
-            self.reasoning_tokens += other.reasoning_tokens
-            self.cache_write_tokens += other.cache_write_tokens
-
-    def copy(self) -> Usage:
-        found = msgspec.structs.replace(self)
-        if "parts" in self.__dict__:
-            found.__dict__["parts"] = list(self.__dict__["parts"])
-        return found
-
-    def become(self, other: Usage) -> None:
-        """Take over the other's figures."""
-        self.__dict__.pop("parts", None)
-        self.requests = self.input_tokens = self.output_tokens = 0
-        self.total_tokens = self.cached_tokens = self.reasoning_tokens = self.cache_write_tokens = 0
-        self.add(other)
-
-
-class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The base of all facts. They hold no cycles, so the garbage collector need not look at them."""
 
 
 class RunStarted(Fact, frozen=True, tag="start"):
@@ -288,6 +271,33 @@ class LateReport(Fact, frozen=True, tag="late"):
     output: Json
 
 
+class RuleHeard(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A rule of a policy that matched a call, or that could not be judged."""
+
+    name: str
+    line: int
+    """Where it stands in its file."""
+    verdict: Literal["allow", "ask", "deny"]
+    mode: Literal["enforce", "warn", "shadow"] = "enforce"
+    """Only what is enforced counts. Of the others it is kept what they would have said."""
+    why: str | None = None
+    """Why it asks although it says otherwise: it could not be judged, or its budget does not cover the call."""
+
+
+class PolicyJudged(Fact, frozen=True, tag="policy"):
+    """Rules of a policy spoke about a call: when it was proposed, or when it was about to begin. What follows from it
+    (the call may run, waits, or is denied) is a fact of its own."""
+
+    call: str
+    version: str
+    """The digest of the policy."""
+    verdict: Literal["allow", "ask", "deny", "none"]
+    """What those say together that count. `none`: only others spoke."""
+    rules: list[RuleHeard]
+    lifted: bool = False
+    """A rule lifted what the tool itself asks: without that rule a person has to be asked."""
+
+
 class CallsAllowed(Fact, frozen=True, tag="allow"):
     calls: list[str]
 
@@ -312,6 +322,14 @@ class CallHeld(Fact, frozen=True, tag="hold"):
     expires_at: float | None = None
     """When the question ends by itself, if it is not answered."""
     at_expiry: Literal["reject", "escalate"] | None = None
+    summary: str | None = None
+    """What would happen, in one sentence of the tool's own (`describe`). It decides nothing: the arguments do."""
+    irreversible: bool = False
+    """The tool says that nobody can undo its effect: pages put more care before a yes."""
+    undo_window: float | None = None
+    """How many seconds the inbox leaves between a yes and the call, as the tool says; None: what the inbox does."""
+    rules: list[RuleHeard] | None = None
+    """The rules of the policy that spoke about it then, those in shadow too. Lists show them beside the decision."""
 
 
 class CallInDoubt(Fact, frozen=True, tag="doubt"):
@@ -352,124 +370,6 @@ class CallEnded(Fact, frozen=True, tag="end"):
     outcome: Outcome
     output: Json
     """What the model reads: a text, or a list of content parts."""
-
-
-class DecisionMade(Fact, frozen=True, tag="decide"):
-    call: str
-    request: int
-    """Which question about the call was answered: the first, or a later one that a change or a doubt made necessary."""
-    digest: str
-    """What the person saw; for an edit, what they made of it."""
-    verdict: Verdict
-    by: str | None
-    at: float
-    reason: str | None = None
-    message: str | None = None
-    """For a rejection: what the model reads."""
-    arguments: JsonObject | None = None
-    """For an edit: what is to run."""
-    output: Json = None
-    """For an answer: what the model reads."""
-    grant: str | None = None
-    """The standing decision that decided, if it was not a person who looked at this call."""
-
-
-class ApproversRequired(Fact, frozen=True, tag="needs"):
-    """What the question that was just asked about a call needs before it is decided. It holds for later questions about
-    the call, too, until another one of these stands behind them.
-
-    A fact of its own, because it restricts: code that does not know it cannot continue with the run.
-    """
-
-    call: str
-    requirement: Requirement
-    votes: list[VoteCast] = []
-    """Those that stand from the question before: another process took theirs back."""
-    arguments: JsonObject | None = None
-    """What a reviewer made of the arguments, where that did not decide: the question is about these."""
-    editor: str | None = None
-
-
-class VoteCast(Fact, frozen=True, tag="vote"):
-    """Somebody said what they want, under a requirement. The vote that fulfils it stands in one record with the
-    decision."""
-
-    call: str
-    request: int
-    digest: str
-    """What the person saw; for an edit, what they made of it."""
-    verdict: Verdict
-    by: str | None
-    """None: somebody without a name. All of those are one person."""
-    at: float
-    reason: str | None = None
-    message: str | None = None
-    arguments: JsonObject | None = None
-    output: Json = None
-    via: str | None = None
-    """Through which door: a state, the inbox, the API, …"""
-    assurance: Assurance = "none"
-    on_behalf_of: str | None = None
-    """Whose vote a delegate gave."""
-    grant: GrantMade | None = None
-    """The standing decision that is part of what is voted on. It is made if all votes that count carry the same."""
-    breaks_glass: bool = False
-    """One person goes ahead alone, where the requirement allows it."""
-
-
-class VoteTakenBack(Fact, frozen=True, tag="unvote"):
-    call: str
-    request: int
-    by: str | None
-    at: float
-    reason: str | None = None
-
-
-class DecisionRevoked(Fact, frozen=True, tag="revoke"):
-    call: str
-    by: str | None
-    at: float
-    reason: str | None = None
-
-
-class GrantMade(Fact, frozen=True, tag="grant"):
-    """A standing decision, and all that it covers."""
-
-    id: str
-    agent: str
-    tool: str
-    fingerprint: str
-    """The tool's schema and version when the grant was made: a tool that changed is not covered any more."""
-    verdict: Literal["approve", "reject"]
-    by: str | None
-    at: float
-    reason: str | None = None
-    message: str | None = None
-    scope: Literal["run", "agent"] = "run"
-    arguments: JsonObject | None = None
-    until: float | None = None
-    uses: int | None = None
-    path: str = ""
-    """The nested run in which it was made, and with which it ends."""
-    call: str | None = None
-    """The call with whose decision it was made: who takes that back takes this back too. None: with none."""
-    authors: list[Author] | None = None
-    """All who made it, where several had to, and how sure that is. None: `by` alone."""
-
-
-class Author(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Who made a standing decision, as far as that counts."""
-
-    by: str | None
-    assurance: Assurance = "none"
-    on_behalf_of: str | None = None
-
-
-class GrantRevoked(Fact, frozen=True, tag="ungrant"):
-    id: str
-    by: str | None
-    at: float
-    reason: str | None = None
 
 
 class TurnJudged(Fact, frozen=True, tag="judged"):
@@ -570,132 +470,6 @@ class RunEnded(Fact, frozen=True, tag="final"):
     output: Json
 
 
-HoldKind: TypeAlias = Literal["run", "agent", "tool"]
-
-
-class HoldPlaced(Fact, frozen=True, tag="held"):
-    """Of the operators' log: nothing that this covers starts from now on, approved or not."""
-
-    kind: HoldKind
-    name: str
-    by: str | None
-    at: float
-    reason: str | None = None
-
-
-class HoldLifted(Fact, frozen=True, tag="lifted"):
-    """Of the operators' log: what this covered may start again."""
-
-    kind: HoldKind
-    name: str
-    by: str | None
-    at: float
-    reason: str | None = None
-
-
-class StandingGrantMade(Fact, frozen=True, tag="standing"):
-    """Of the operators' log: a decision in some run reaches beyond it."""
-
-    run: str
-    """Empty: it was made at a desk, and not in a run."""
-    grant: GrantMade
-
-
-class RunErased(Fact, frozen=True, tag="forgotten"):
-    """Of the operators' log: what the facts of a run that had ended said was taken out of the store for good."""
-
-    run: str
-    by: str | None
-    at: float
-    reason: str | None
-    length: int
-    head: str
-    """Where the run's log stood, and stands: its chain is the same without what was erased."""
-
-
-class DeletedRun(msgspec.Struct, frozen=True, array_like=True):
-    """A run that is gone, and where its log stood."""
-
-    run: str
-    length: int
-    head: str
-
-
-class RunsDeleted(Fact, frozen=True, tag="deleted"):
-    """Of the operators' log: these runs were taken out of the store, logs and all. What stays of each is its place."""
-
-    runs: list[DeletedRun]
-    by: str | None
-    at: float
-    reason: str | None = None
-    ended_before: float | None = None
-    """Of a purge: it took all that had ended before this time."""
-
-
-Pattern: TypeAlias = tuple[str, str]
-"""Which calls are meant: patterns with `*` and `?` for the agent's path and the tool's name."""
-
-
-class UserChanged(Fact, frozen=True, tag="user"):
-    """Of the operators' log: who may use the desk, and what they may decide, as it is from now on."""
-
-    name: str
-    change: Literal["added", "changed", "removed"]
-    by: str | None
-    at: float
-    role: str
-    decides: list[Pattern]
-    is_active: bool = True
-    groups: list[str] = []
-
-
-class PasswordChanged(Fact, frozen=True, tag="password"):
-    """Of the operators' log: a user has a new password. Nothing of it is recorded."""
-
-    name: str
-    by: str | None
-    at: float
-    invitation: str | None = None
-    """The link that was followed, if one was."""
-
-
-class InvitationChanged(Fact, frozen=True, tag="invitation"):
-    """Of the operators' log: a link that sets a password was made, followed or revoked. Its key is not recorded."""
-
-    id: str
-    change: Literal["made", "used", "revoked"]
-    name: str | None
-    """Whom it is for; None: the first admin, who chooses a name."""
-    role: str
-    by: str | None
-    at: float
-    expires_at: float | None = None
-
-
-class TokenChanged(Fact, frozen=True, tag="token"):
-    """Of the operators' log: a program's key was made or revoked. Its text is not recorded."""
-
-    id: str
-    change: Literal["made", "revoked"]
-    owner: str
-    name: str
-    role: str
-    decides: list[Pattern]
-    by: str | None
-    at: float
-    expires_at: float | None = None
-
-
-class FourEyesSet(Fact, frozen=True, tag="four_eyes"):
-    """Of the operators' log: from now on the person who started a run may not say yes to its calls where these fit."""
-
-    patterns: list[Pattern]
-    """Empty: nowhere."""
-    by: str | None
-    at: float
-    reason: str | None = None
-
-
 class Erased(Fact, frozen=True, tag="erased"):
     """Stands in a log where a fact was erased."""
 
@@ -728,6 +502,7 @@ PlainFact: TypeAlias = (
     | CallsProposed
     | SessionClosed
     | LateReport
+    | PolicyJudged
     | CallsAllowed
     | CallsDeferred
     | CallHeld
@@ -739,9 +514,13 @@ PlainFact: TypeAlias = (
     | ApproversRequired
     | VoteCast
     | VoteTakenBack
+    | ClaimDelayed
+    | DelayOver
     | DecisionRevoked
     | GrantMade
+    | BoundedGrantMade
     | GrantRevoked
+    | BudgetTaken
     | TurnJudged
     | GuardrailsJudged
     | SessionWriting
@@ -766,6 +545,10 @@ PlainFact: TypeAlias = (
     | InvitationChanged
     | TokenChanged
     | FourEyesSet
+    | PolicyChanged
+    | ReportedAfterEnd
+    | SubscriptionChanged
+    | BudgetGivenBack
     | Erased
 )
 AnyFact: TypeAlias = PlainFact | InChild

@@ -6,7 +6,7 @@ A raw item is a plain dict in the shape of the Responses API (or, where the item
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from placet.facts.codec import JsonObject, plain_item
 from placet.facts.events import Usage, VoteCast
 from placet.facts.native_items import NATIVE, asked_in
-from placet.facts.raw_items import RawItem
 from placet.facts.requirements import Requirement
 
 
@@ -381,3 +380,30 @@ def final_text(output: Sequence[JsonObject]) -> str | None:
     """The text of the last message of a response, or None when it holds no message."""
     messages = [item for item in output if item.get("type") == "message"]
     return text_of(messages[-1]) if messages else None
+
+
+class RawItem(dict[str, Any]):
+    """A plain dict whose keys are attributes as well. What is inside of it is wrapped when it is looked at."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return readable(self[name])
+        except KeyError:
+            raise AttributeError(f"this item has no field {name!r}; it has {', '.join(self)}") from None
+
+    def model_dump(self, **_options: object) -> dict[str, Any]:
+        """The item as a plain dict: the spelling of the `openai` package's objects."""
+        return dict(self)
+
+
+def readable(value: Any) -> Any:  # Any: whatever a provider put into an item
+    """A value of an item, with what is a dict in it readable as an object."""
+    if isinstance(value, RawItem):
+        return value
+    if isinstance(value, dict):
+        return RawItem(value)
+    if isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+        return [readable(each) for each in value]
+    return value

@@ -25,6 +25,22 @@ Part: TypeAlias = Literal["starter", "guest_owner", "editor", "grant_author"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 
+SURE_BY: dict[str, str] = {
+    "none": "by name alone",
+    "token": "by a token",
+    "chat": "by a linked chat account",
+    "password": "by a password",
+    "sso": "by single sign-on",
+    "passkey": "by a passkey",
+    "signed": "by a signature of this call",
+}
+"""How people read it."""
+
+
+def least_sure(given: Sequence[Assurance]) -> Assurance:
+    return min(given, key=ASSURANCES.index, default="none")
+
+
 def is_at_least(given: Assurance, wanted: Assurance) -> bool:
     return ASSURANCES.index(given) >= ASSURANCES.index(wanted)
 
@@ -47,13 +63,34 @@ class Requirement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     break_glass: tuple[str, ...] | None = None
     """The groups of which one person may go ahead alone, with a reason. Empty: everybody who may decide the call.
     None: nobody may."""
+    break_glass_lifts: tuple[Part, ...] = ()
+    """The parts that do not keep such a person from it. The assurance that the steps ask for is never lifted."""
+    all_of: tuple[Requirement, ...] = ()
+    """Several requirements, all of which have to be fulfilled. Then there are no alternatives here, so that code that
+    does not know this field never finds it fulfilled."""
 
     def steps(self) -> Iterable[Step]:
-        return (step for steps in self.alternatives for step in steps)
+        for part in self.all_of:
+            yield from part.steps()
+        for steps in self.alternatives:
+            yield from steps
+
+
+def all_of(requirements: Iterable[Requirement]) -> Requirement | None:
+    """What fulfils all of them: one vote may serve several. None: there are none."""
+    flat = [part for each in requirements for part in (each.all_of or (each,))]
+    different = tuple(dict.fromkeys(flat))
+    if len(different) > 1:  # one approval of anybody is part of every other one
+        different = tuple(each for each in different if each != ANYBODY) or (ANYBODY,)
+    if len(different) > 1:
+        return Requirement(alternatives=(), all_of=different)
+    return different[0] if different else None
 
 
 def needs_text(requirement: Requirement) -> str:
     """In one line: «2 of finance, not the starter · then 1 of board, or 1 of directors»."""
+    if requirement.all_of:
+        return "; and ".join(map(needs_text, requirement.all_of))
     return ", or ".join(" · then ".join(map(step_text, steps)) for steps in requirement.alternatives)
 
 
@@ -92,9 +129,13 @@ class Needs:
         assurance: Assurance = "none",
         predicate: str | None = None,
         break_glass: bool | str | Sequence[str] = False,
+        break_glass_lifts: Part | Sequence[Part] = (),
     ) -> None:
         step = _step(approve, deny, group, distinct_from, assurance, predicate)
-        self.requirement = Requirement(((step,),), _who_may_break(break_glass))
+        who, lifts = _who_may_break(break_glass), _parts("break_glass_lifts", break_glass_lifts)
+        if lifts and who is None:
+            raise UserError("Needs(break_glass_lifts=…) is for where break_glass=… lets somebody go ahead alone.")
+        self.requirement = Requirement(((step,),), who, lifts)
 
     def then(
         self,
@@ -108,14 +149,25 @@ class Needs:
     ) -> Needs:
         """One more step, which begins when the steps so far have their approvals."""
         step = _step(approve, deny, group, distinct_from, assurance, predicate)
+        if self.requirement.all_of:
+            raise UserError("A further step belongs to one of the requirements, not to several at once.")
         longer = tuple((*steps, step) for steps in self.requirement.alternatives)
         return _needs(msgspec.structs.replace(self.requirement, alternatives=longer))
 
     def __or__(self, other: Needs) -> Needs:
         """Either of the two decides. Only if both allow to go ahead alone may somebody do so."""
         mine, theirs = self.requirement, other.requirement
-        both = None if mine.break_glass is None or theirs.break_glass is None else mine.break_glass + theirs.break_glass
-        return _needs(Requirement(mine.alternatives + theirs.alternatives, both))
+        if mine.all_of or theirs.all_of:
+            raise UserError("Requirements that all have to be fulfilled cannot be one of several alternatives.")
+        groups = _groups_of_both(mine.break_glass, theirs.break_glass)
+        lifted = tuple(part for part in mine.break_glass_lifts if part in theirs.break_glass_lifts)
+        return _needs(Requirement(mine.alternatives + theirs.alternatives, groups, lifted))
+
+    def __and__(self, other: Needs) -> Needs:
+        """Both have to be fulfilled. One vote may serve both."""
+        both = all_of([self.requirement, other.requirement])
+        assert both is not None, "two are given"
+        return _needs(both)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Needs) and self.requirement == other.requirement
@@ -124,7 +176,7 @@ class Needs:
         return hash(self.requirement)
 
     def __repr__(self) -> str:
-        return f"Needs({self.requirement.alternatives!r})"
+        return f"Needs({self.requirement.all_of or self.requirement.alternatives!r})"
 
 
 def _needs(requirement: Requirement) -> Needs:
@@ -145,17 +197,32 @@ def _step(
         given: object = number
         if not isinstance(given, int) or isinstance(given, bool) or given < 1:
             raise UserError(f"Needs({name}=…) is a whole number of people, at least 1, not {number!r}.")
-    parts = _texts(distinct_from)
-    unknown = [part for part in parts if part not in PARTS]
-    if unknown:
-        raise UserError(f"distinct_from={unknown[0]!r} is not known: choose from {', '.join(PARTS)}.")
+    known = _parts("distinct_from", distinct_from)
     if assurance not in ASSURANCES:
         raise UserError(f"assurance={assurance!r} is not known: choose from {', '.join(ASSURANCES)}.")
     groups = _texts(group)
     if not all(name.strip() for name in groups):
         raise UserError(f"Needs(group=…) names groups of people, not {group!r}: nobody is in such a group.")
-    known = tuple(part for part in PARTS if part in parts)
     return Step(approve, deny, groups, known, assurance, predicate)
+
+
+def _parts(name: str, given: Part | Sequence[Part]) -> tuple[Part, ...]:
+    """In the order in which they stand above."""
+    parts = _texts(given)
+    unknown = [part for part in parts if part not in PARTS]
+    if unknown:
+        raise UserError(f"{name}={unknown[0]!r} is not known: choose from {', '.join(PARTS)}.")
+    return tuple(part for part in PARTS if part in parts)
+
+
+def _groups_of_both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Who may go ahead alone where either of two requirements decides: those whom both let. Nobody, if only one does,
+    or if no group is in both."""
+    if one is None or other is None:
+        return None
+    if not one or not other:
+        return one or other
+    return tuple(group for group in one if group in other) or None
 
 
 def _who_may_break(given: bool | str | Sequence[str]) -> tuple[str, ...] | None:

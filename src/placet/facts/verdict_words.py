@@ -33,3 +33,8 @@ def verdict_behind(status: str) -> Verdict | None:
 def verdict_label(verdict: object) -> str:
     """What people read of a decision, as the API spells it."""
     return next((words.label for each, words in WORDS.items() if each == verdict), str(verdict))
+
+
+def counted(number: int, what: str) -> str:
+    """`1 line`, `2 lines`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.facts.errors import StoreError
+from placet.fleet.calls import keep_hearing
 from placet.fleet.schema import fleet_sql, migrate
 from placet.fleet.workers import Registration, default_name
 from placet.ports import Drive, EngineHealth
@@ -72,6 +73,7 @@ class ProcrastinateEngine:
         self._sweep_every = sweep_every
         self._places = asyncio.Semaphore(limit)
         self._drives: set[asyncio.Task[None]] = set()
+        self._calls: set[asyncio.Task[None]] = set()
         self._is_serving = False
         self._has_schema = False
         self._outage = Outage(logger, "queue_away", "queue_back")
@@ -140,16 +142,41 @@ class ProcrastinateEngine:
         async with self._pool() as pool, app.open_async(pool):
             self.is_ready.set()
             self._outage.end()
-            await app.run_worker_async(
-                queues=queues,
-                name=str(self.registration.id),
-                concurrency=self._limit,
-                fetch_job_polling_interval=POLL_SECONDS if self._store.listens else POLL_WITHOUT_LISTENING_SECONDS,
-                listen_notify=self._store.listens,
-                shutdown_graceful_timeout=0.0,  # the drives are ours: they outlive the library's worker
-                delete_jobs="always",
-                install_signal_handlers=False,
-            )
+            async with self._hearing(drive):
+                await app.run_worker_async(
+                    queues=queues,
+                    name=str(self.registration.id),
+                    concurrency=self._limit,
+                    fetch_job_polling_interval=POLL_SECONDS if self._store.listens else POLL_WITHOUT_LISTENING_SECONDS,
+                    listen_notify=self._store.listens,
+                    shutdown_graceful_timeout=0.0,  # the drives are ours: they outlive the library's worker
+                    delete_jobs="always",
+                    install_signal_handlers=False,
+                )
+
+    @asynccontextmanager
+    async def _hearing(self, drive: Drive) -> AsyncIterator[None]:
+        """Be called by name meanwhile, where one can listen."""
+        if not self._store.listens:
+            yield
+            return
+        outage = Outage(logger, "calls_away", "calls_back")
+        hearing = asyncio.create_task(
+            keep_hearing(self._store.url, self.registration, lambda run_id: self._follow(drive, run_id), outage)
+        )
+        try:
+            yield
+        finally:
+            hearing.cancel()
+            await asyncio.wait([hearing])
+
+    def _follow(self, drive: Drive, run_id: str) -> None:
+        """Follow a call. Without a free place (the row with our number of drives is some seconds old) others get it."""
+        is_free = not (self._places.locked() or self.registration.is_stopping)
+        task = asyncio.create_task(self._advance(drive, run_id, ()) if is_free else self.enqueue(run_id))
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        task.add_done_callback(_read_error)
 
     async def _have_schema(self) -> None:
         if not self._has_schema:
@@ -165,7 +192,7 @@ class ProcrastinateEngine:
         async def advance(run: str, tried: Sequence[str] = ()) -> None:
             job = asyncio.current_task()
             assert job is not None, "a coroutine runs in a task"
-            job.add_done_callback(_read_job_error)
+            job.add_done_callback(_read_error)
             await self._advance(drive, run, tried)
 
         return app
@@ -190,11 +217,14 @@ class ProcrastinateEngine:
     async def _advance(self, drive: Drive, run_id: str, tried: Sequence[str]) -> None:
         """Drive, in a task of our own: the library's worker may end meanwhile, and begin again."""
         async with self._places:
+            if self.registration.is_stopping:  # a call that waited for its place while we were told to end
+                return await self._hand_back(run_id)
             task = asyncio.create_task(self._drive(drive, run_id, tried))
             self._drives.add(task)
             self.registration.driving = len(self._drives)
             task.add_done_callback(self._forget)
             await asyncio.shield(task)
+            return None
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._drives.discard(task)
@@ -233,10 +263,10 @@ class ProcrastinateEngine:
             await self.registration.beat()  # nobody is to ring for us any more
         if self._drives:
             await asyncio.wait(list(self._drives), timeout=self._grace)
-        for task in list(self._drives):
+        for task in [*self._drives, *self._calls]:
             task.cancel()
-        if self._drives:
-            await asyncio.wait(list(self._drives))
+        if self._drives or self._calls:
+            await asyncio.wait([*self._drives, *self._calls])
 
     # -- beside it ----------------------------------------------------------------------------------------------------
 
@@ -269,8 +299,9 @@ class ProcrastinateEngine:
                 outage.note(error)
 
 
-def _read_job_error(job: asyncio.Task[Any]) -> None:  # Any: the library's
+def _read_error(job: asyncio.Task[Any]) -> None:  # Any: the library's
     """The library's task of a job ends with an error when the database goes away before the job is acknowledged, and
-    the library does not look. Nothing is lost: a job only says «look at this run», and the run's row says so too."""
+    the library does not look; a call's may, too. Nothing is lost: both only say «look at this run», and the run's row
+    says so too."""
     if not job.cancelled() and job.exception() is not None:
         logger.info("job not acknowledged", extra={"action": "job_lost", "error": repr(job.exception())})

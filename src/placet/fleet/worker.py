@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -11,10 +12,13 @@ from typing import Any
 from placet.declare.agent import Agent
 from placet.declare.run_config import RunConfig
 from placet.facts.codec import JsonObject
-from placet.facts.errors import UserError
+from placet.facts.errors import StoreError, UserError
 from placet.fleet.code_digest import code_digest
 from placet.fleet.procrastinate_engine import DEFAULT_GRACE, ProcrastinateEngine
 from placet.service.driving import MAX_TAKEOVERS, ContextFactory, Contexts, RunDriver, SessionFactory
+from placet.service.outbox import Outbox
+from placet.service.policies import PolicyGiven, opened
+from placet.service.policy_keeping import PolicyKeeper
 from placet.stores.postgres import PostgresStore
 
 
@@ -36,10 +40,15 @@ class Worker:
         context_deserializer: Callable[[JsonObject], Any] | None = None,
         context_factory: ContextFactory | None = None,
         session_factory: SessionFactory | None = None,
+        policy: PolicyGiven | None = None,
     ) -> None:
         """`queues`: only runs of the agents with these names. `grace`: seconds that runs get to come to a good place
-        when the worker is asked to stop."""
+        when the worker is asked to stop. `policy`: rules about every call, as for a desk."""
         config = run_config or RunConfig()
+        if policy is not None:
+            config = dataclasses.replace(config, policy=opened(policy, agents))
+        self.policy = config.policy
+        """Where the rules in force are found; None: there are none."""
         chosen = _chosen(agents, queues)
         contexts = Contexts(serializer=context_serializer, deserializer=context_deserializer, factory=context_factory)
         self._driver = RunDriver(
@@ -54,6 +63,8 @@ class Worker:
             grace=grace,
             clock=config.clock,
         )
+        self._outbox = Outbox(store, config.clock)
+        self._keeper = None if self.policy is None else PolicyKeeper(store, self.policy, config.clock)
         self._stop = asyncio.Event()
 
     @property
@@ -68,6 +79,9 @@ class Worker:
     async def run(self) -> None:
         """Work until `stop`."""
         serving = asyncio.create_task(self.engine.serve(self._driver.drive))
+        beside = [asyncio.create_task(self._outbox.serve())]
+        if self._keeper is not None:
+            beside.append(asyncio.create_task(self._keeper.serve()))
         stopping = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -76,6 +90,12 @@ class Worker:
             self._driver.leave()
             stopping.cancel()
             serving.cancel()
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            if self._keeper is not None:
+                with suppress(StoreError):
+                    await self._keeper.close()
             with suppress(asyncio.CancelledError):
                 await serving
 

@@ -51,6 +51,8 @@ class Registration:
         self.driving = 0
         self.driven = 0
         self.is_stopping = False
+        self.listens = False
+        """Whether we hear calls."""
 
     async def begin(self) -> int:
         ((self.id,),) = await self._store.query(fleet_sql()["register"], self._given)
@@ -59,7 +61,13 @@ class Registration:
     async def beat(self) -> None:
         """Say that we live."""
         if self.id is not None:
-            now = {"id": self.id, "driving": self.driving, "driven": self.driven, "stopping": self.is_stopping}
+            now = {
+                "id": self.id,
+                "driving": self.driving,
+                "driven": self.driven,
+                "stopping": self.is_stopping,
+                "listens": self.listens,
+            }
             await self._store.query(fleet_sql()["beat"], self._given | now)
 
     async def end(self) -> None:

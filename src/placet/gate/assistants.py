@@ -19,9 +19,6 @@ ASSISTANTS: tuple[Assistant, ...] = ("claude-code", "codex", "cursor")
 BLOCKED = 2
 """The exit code with which a hook of each of them stops the call; the reason stands on standard error."""
 
-OWN_TRACES = ("placet", ".claude/settings", ".codex/", ".cursor/hooks")
-"""Calls whose arguments name one of these may change who is asked: they are always put before a person."""
-
 
 class HookCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call that an assistant is about to execute."""
@@ -30,6 +27,8 @@ class HookCall(msgspec.Struct, frozen=True, kw_only=True):
     arguments: dict[str, Json]
     session: str
     call_id: str
+    folder: str = ""
+    """In which the assistant works."""
 
 
 class Allowed(msgspec.Struct, frozen=True):
@@ -59,6 +58,7 @@ class _PreToolUse(msgspec.Struct, frozen=True):
     tool_name: str
     tool_input: dict[str, Json]
     tool_use_id: str
+    cwd: str = ""
 
 
 class _CursorPreToolUse(msgspec.Struct, frozen=True):
@@ -67,6 +67,7 @@ class _CursorPreToolUse(msgspec.Struct, frozen=True):
     tool_name: str
     tool_input: dict[str, Json]
     tool_use_id: str
+    cwd: str = ""
 
 
 def read_call(assistant: Assistant, text: bytes) -> HookCall:
@@ -84,14 +85,12 @@ def read_call(assistant: Assistant, text: bytes) -> HookCall:
     if not (given.session_id and given.tool_name and given.tool_use_id):
         raise InvalidProposal(f"What {assistant} told its hook does not say which call it is.")
     return HookCall(
-        tool=given.tool_name, arguments=given.tool_input, session=given.session_id, call_id=given.tool_use_id
+        tool=given.tool_name,
+        arguments=given.tool_input,
+        session=given.session_id,
+        call_id=given.tool_use_id,
+        folder=given.cwd,
     )
-
-
-def touches_placet(call: HookCall, *more: str) -> bool:
-    """Whether the call names Placet, its store or an assistant's settings. `more`: names of files that are ours."""
-    text = f"{call.tool} {msgspec.json.encode(call.arguments).decode()}".lower()
-    return any(each.lower() in text for each in (*OWN_TRACES, *more) if each)
 
 
 def answer_for(assistant: Assistant, verdict: Allowed | Denied) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from placet.core.guest import GateCall, Permit, Proposal
@@ -15,6 +16,10 @@ class Door(Protocol):
 
     async def look(self, call: str, wait: float) -> GateCall:
         """The call as it stands, when something can be done about it, or after so many seconds at the latest."""
+        ...
+
+    async def look_at_many(self, calls: Sequence[str], wait: float) -> list[GateCall]:
+        """Of these calls those about which something can be done, as soon as there is one; else none."""
         ...
 
     async def claim(self, call: str, lease: float | None, *, again: bool) -> Permit: ...

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from placet.clock import Clock
 from placet.core.guest import GateCall, Guest, Permit, Proposal
 from placet.facts.codec import Json
 from placet.gate.door import Reported
-from placet.ports import DeskStore
+from placet.ports import DeskStore, PolicySource, ReceiptIssuer
 from placet.service.guest_calls import GuestCalls
 from placet.service.guest_limits import GuestLimits
 from placet.service.guest_sweep import sweep_guests
@@ -18,13 +19,21 @@ class StoreDoor:
     """A guest on a store that it reaches itself. Leases and deadlines are looked after while it is open."""
 
     def __init__(
-        self, store: DeskStore, guest: Guest, clock: Clock, limits: GuestLimits | None, *, owns_store: bool
+        self,
+        store: DeskStore,
+        guest: Guest,
+        clock: Clock,
+        limits: GuestLimits | None,
+        policy: PolicySource | None,
+        receipts: ReceiptIssuer | None,
+        *,
+        owns_store: bool,
     ) -> None:
         self._store = store
         self._guest = guest
         self._clock = clock
         self._owns_store = owns_store
-        self._calls = GuestCalls(store, clock, limits)
+        self._calls = GuestCalls(store, clock, limits, policy, receipts)
         self._sweeping: asyncio.Task[None] | None = None
 
     async def propose(self, proposal: Proposal) -> GateCall:
@@ -34,6 +43,9 @@ class StoreDoor:
 
     async def look(self, call: str, wait: float) -> GateCall:
         return await self._calls.wait(self._guest, call, wait)
+
+    async def look_at_many(self, calls: Sequence[str], wait: float) -> list[GateCall]:
+        return await self._calls.wait_for_any(self._guest, calls, wait)
 
     async def claim(self, call: str, lease: float | None, *, again: bool) -> Permit:
         return await self._calls.claim(self._guest, call, lease, again=again)

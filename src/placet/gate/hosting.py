@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
 import msgspec
@@ -25,7 +26,7 @@ from placet.facts.errors import (
     TooManyWaiting,
     UserError,
 )
-from placet.gate.port import Gate
+from placet.gate.port import Gate, plain_output
 
 Asks: TypeAlias = bool | Callable[[str, JsonObject], bool]
 """True, False, or a function of the tool's name and its arguments. Whatever it answers but `False` asks a person."""
@@ -127,6 +128,40 @@ def bubbled() -> Iterator[None]:
         yield
     except Bubbled as error:
         raise error.signal from None
+
+
+class Underway:
+    """The permits of a host that tells one hook that a call begins and another how it ended. Leases are renewed in
+    between; whatever the host does not end, it ends as unknown, and a person is asked."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._open: dict[Hashable, tuple[Permit, AbstractAsyncContextManager[Permit]]] = {}
+
+    async def begin(self, key: Hashable, permit: Permit) -> None:
+        """`key`: by which the end is told. A call that never ended under the same one is given up."""
+        await self.lost(lambda other: other == key)
+        executing = self._gate.executing(permit)
+        await executing.__aenter__()
+        self._open[key] = (permit, executing)
+
+    def permit(self, key: Hashable) -> Permit | None:
+        return self._open[key][0] if key in self._open else None
+
+    async def ended(self, key: Hashable, output: object = None, error: BaseException | None = None) -> None:
+        """Report it. A call that is not open (it passed, or was not let) has nothing to report."""
+        if key not in self._open:
+            return
+        permit, executing = self._open.pop(key)
+        permit.output = plain_output(output)
+        kind = None if error is None else type(error)
+        with contextlib.suppress(type(error) if error is not None else GateError):
+            await executing.__aexit__(kind, error, None if error is None else error.__traceback__)
+
+    async def lost(self, which: Callable[[Any], bool] = lambda key: True) -> None:
+        """The host will not tell how these ended."""
+        for key in [each for each in self._open if which(each)]:
+            await self.ended(key, error=Bubbled(RuntimeError("the host did not tell how the call ended")))
 
 
 def words_for(call: GateCall) -> Words:

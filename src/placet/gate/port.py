@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Literal, Self
@@ -27,14 +27,19 @@ from placet.facts.errors import (
 )
 from placet.facts.ids import mint
 from placet.gate.door import Door, Reported
-from placet.ports import DeskStore
+from placet.ports import DeskStore, PolicySource, ReceiptIssuer
 from placet.service.guest_answers import UNSETTLED, why_not_run
 from placet.service.guest_limits import GuestLimits
+from placet.service.policies import PolicyGiven, opened
 
 logger = logging.getLogger("placet.gate")
 
 POLL_SECONDS = 30.0
 """How long one question to the door waits for an answer before it is asked again."""
+
+
+MAX_AT_ONCE = 1000
+"""Calls that are waited for with one question."""
 
 
 class Gate:
@@ -58,10 +63,13 @@ class Gate:
         patience: float = 60.0,
         clock: Clock = SYSTEM_CLOCK,
         limits: GuestLimits | None = None,
+        policy: PolicyGiven | None = None,
+        receipts: ReceiptIssuer | None = None,
     ) -> None:
+        """`receipts`: on a store, signs receipts of approved calls; a desk has its own."""
         self._guest = Guest(name=guest or "guest", source=source, reports=reports, edits=edits, answers=answers)
         check_guest(self._guest)
-        self._door = _door(at, token, guest, self._guest, patience, clock, limits)
+        self._door = _door(at, token, guest, self._guest, patience, clock, limits, opened(policy, []), receipts)
         self._clock = clock
 
     async def __aenter__(self) -> Self:
@@ -133,6 +141,13 @@ class Gate:
                     "waiting, and is found again under the same identity.",
                     found,
                 )
+
+    async def wait_for_any(self, calls: Sequence[GateCall | str], timeout: float = POLL_SECONDS) -> list[GateCall]:  # noqa: ASYNC109
+        """Of many calls (up to 1000) those about which something can be done, as soon as there is one; none when the
+        time is over. One question to the door, however many they are."""
+        if len(calls) > MAX_AT_ONCE:
+            raise UserError(f"At most {MAX_AT_ONCE} calls are waited for at once, and these are {len(calls)}.")
+        return await self._door.look_at_many([_id(call) for call in calls], min(timeout, POLL_SECONDS))
 
     async def look(self, call: GateCall | str) -> GateCall:
         """The call as it stands."""
@@ -227,12 +242,13 @@ class Gate:
 
     @contextlib.asynccontextmanager
     async def executing(self, permit: Permit) -> AsyncIterator[Permit]:
-        """While the block executes the call its lease is renewed; its end is reported."""
+        """While the block executes the call its lease is renewed; its end is reported. A block that raises has failed:
+        with what it left in `permit.output`, else with the error."""
         renewing = asyncio.create_task(self._keep(permit))
         try:
             yield permit
         except Exception as error:
-            await self._tell(permit, "failed", text_of(error))
+            await self._tell(permit, "failed", text_of(error) if permit.output is None else permit.output)
             raise
         except BaseException:  # it was broken off: it is unknown how far it got
             await self._tell(permit, "unknown", None)
@@ -312,10 +328,14 @@ def _door(
     patience: float,
     clock: Clock,
     limits: GuestLimits | None,
+    policy: PolicySource | None,
+    receipts: ReceiptIssuer | None,
 ) -> Door:
     if isinstance(at, str) and at.startswith(("http://", "https://")):
         from placet.gate.remote import DeskDoor
 
+        if policy is not None:
+            raise UserError("A desk has a policy of its own: Gate(…, policy=…) is for a store.")
         return DeskDoor(at, token, guest, patience)
     if named is None:
         raise UserError('On a store a gate says who executes its calls: Gate(…, guest="nightly-jobs").')
@@ -328,5 +348,5 @@ def _door(
     if isinstance(at, str):
         from placet.stores.opening import open_store
 
-        return StoreDoor(open_store(at, clock=clock), guest, clock, limits, owns_store=True)
-    return StoreDoor(at, guest, clock, limits, owns_store=False)
+        return StoreDoor(open_store(at, clock=clock), guest, clock, limits, policy, receipts, owns_store=True)
+    return StoreDoor(at, guest, clock, limits, policy, receipts, owns_store=False)

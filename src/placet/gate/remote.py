@@ -11,7 +11,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 from urllib.parse import quote
@@ -61,6 +61,10 @@ class _CallBody(msgspec.Struct):
         return GateCall(**given)
 
 
+class _CallsBody(msgspec.Struct):
+    calls: list[_CallBody]
+
+
 class _PermitBody(msgspec.Struct):
     call: _CallBody
     token: str
@@ -98,6 +102,12 @@ class DeskDoor:
 
     async def look(self, call: str, wait: float) -> GateCall:
         return (await self._ask("GET", f"{_path(call)}?wait={wait:.3f}", _CallBody, wait=wait)).call()
+
+    async def look_at_many(self, calls: Sequence[str], wait: float) -> list[GateCall]:
+        found = await self._ask(
+            "POST", "/v1/gate/calls/wait", _CallsBody, {"calls": list(calls), "wait": wait}, wait=wait
+        )
+        return [each.call() for each in found.calls]
 
     async def claim(self, call: str, lease: float | None, *, again: bool) -> Permit:
         """Under a key of its own: if its answer is lost, the same claim is asked for again, and not a second one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from placet.declare.tool import Failed, NeedsInput
 from placet.facts.codec import JsonObject
@@ -142,6 +142,17 @@ class Calling:
         if error.code == URL_ELICITATION_REQUIRED and not connection.is_stateless:
             return NeedsInput(links_of(UrlElicitationRequiredError.from_error(error.error).elicitations))
         raise ToolError(f"{what} was refused by the server: {error.message} (code {error.code})") from error
+
+
+def fate_of(error: MCPError) -> Literal["not_taken", "unknown", "refused"]:
+    """What an error says of the request: it certainly did not arrive, nobody knows, or the server refused it."""
+    from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+
+    if error.code == NOT_SENT or _is_of_a_lost_session(error):
+        return "not_taken"
+    if error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT) or _is_of_a_gateway(error):
+        return "unknown"
+    return "refused"
 
 
 def is_of_a_dead_connection(error: Exception) -> bool:

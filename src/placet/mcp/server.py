@@ -363,7 +363,7 @@ class MCPServer:
             found = problems(schema, arguments)
             if found:
                 raise InvalidArguments("\n".join(found))
-            calling = self._calling(tool_name, arguments)
+            calling = self._calling(tool_name, arguments, ctx.receipt_meta)
             return await self._taken(lambda connection: calling.ask(connection, ctx.answers, ctx.asked_state))
 
         return tool_function

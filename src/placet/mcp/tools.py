@@ -26,6 +26,10 @@ class MCPTool(FunctionTool):
         return f"mcp:{escaped(self.server_name)}:{escaped(self.tool_name)}"
 
     @property
+    def name_at_home(self) -> str:
+        return self.tool_name
+
+    @property
     def first_fingerprint(self) -> str:
         """The schema without its prose, the declared version, and what the server says of the tool's nature: one that
         was harmless when it was approved, and is not any more, is another tool."""

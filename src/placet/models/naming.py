@@ -1,5 +1,5 @@
-"""From a model's name to a model: `gpt-…`, `openai/…`, `openai-chat/…`, `anthropic/…`, or a provider that another
-package adds by an entry point of the group `placet.models`.
+"""From a model's name to a model: `gpt-…`, `openai/…`, `openai-chat/…`, `anthropic/…`, `litellm/…`, or a provider that
+another package adds by an entry point of the group `placet.models`.
 
 Nothing of a provider is imported before its first name is used.
 """
@@ -23,6 +23,7 @@ _OURS = {
     "openai": "placet.models.openai_responses:OpenAIResponsesModel",
     "openai-chat": "placet.models.openai_chat:OpenAIChatCompletionsModel",
     "anthropic": "placet.models.anthropic_messages:AnthropicModel",
+    "litellm": "placet.models.litellm_chat:LitellmModel",
 }
 
 

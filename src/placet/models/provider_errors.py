@@ -20,7 +20,7 @@ _NEVER_LEFT = frozenset(
 )
 """What the HTTP client raises before a byte of the request has reached anybody who could act on it."""
 
-_CLIENTS = ("openai", "anthropic", "httpx", "httpx2", "httpcore")
+_CLIENTS = ("openai", "anthropic", "litellm", "httpx", "httpx2", "httpcore")
 _LOCKED = "conversation_locked"
 _RESPONSE_GONE = "previous_response_not_found"
 _CONVERSATION_GONE = re.compile(r"Conversation with id \S+ not found")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import assert_never
 
 import msgspec
 
 from placet.core import casting
+from placet.core.budget import Bound
 from placet.core.casting import authors_of, names_in
 from placet.core.claim import (
     AskedAnew,
@@ -16,6 +17,7 @@ from placet.core.claim import (
     ClaimRefused,
     LeaseLost,
     Passed,
+    PolicyObjection,
     SetAside,
     TakenBack,
     Verdict,
@@ -37,17 +39,23 @@ from placet.facts.events import (
     CallsStarted,
     DecisionMade,
     DecisionRevoked,
+    DelayOver,
     GrantMade,
     Pattern,
     VoteCast,
 )
 from placet.facts.requirements import ANYBODY, Assurance, Needs, Requirement
+from placet.runtime.budgets import NOTHING_BOUND, Covered, bound_of_grant, look
 from placet.runtime.casting import note_requirement, requirements_of
 from placet.runtime.frame import Frame, Job
 from placet.runtime.gating import digest_now, digest_of_asking, hold
 from placet.runtime.granting import grants_that_decided
+from placet.runtime.policing import objections
+from placet.runtime.receipting import Signed, sign_receipts, with_receipt
 from placet.runtime.validating import ready_job, settle_values, still_means_the_same
 
+_NOTHING: Mapping[str, PolicyObjection] = {}
+_NONE_SIGNED: Mapping[str, Signed] = {}
 PROVIDER_MAY_CALL = "Approved: the model's provider may call the tool."
 
 
@@ -57,8 +65,17 @@ async def claim(frame: Frame, calls: Sequence[Call]) -> list[Job]:
     jobs: list[Job] = []
     claimed: list[str] = []
     ended: list[str] = []
-    for each in await examine(frame, calls):  # from here to the claims nothing is awaited
+    issuer = frame.config.receipts
+    receipts = _NONE_SIGNED if issuer is None else await sign_receipts(frame, issuer, calls)
+    passed, covered = await examine(frame, calls)
+    for looked_at in passed:  # from here to the claims nothing is awaited
+        each = looked_at if issuer is None else with_receipt(frame, looked_at, receipts)
+        if each is None:
+            continue  # something else was decided, or ruled, while it was signed: the loop looks at it again
         call = each.call
+        if call.id in covered.facts:
+            for taken in covered.facts[call.id]:
+                frame.note(taken)  # in the append of the claim: both are written, or neither
         if call.id not in frame.run.children:  # a nested run that goes on was claimed when it began
             claimed.append(call.id)
         if call.server is not None:
@@ -77,7 +94,8 @@ def _ready(frame: Frame, job: Job) -> Job:
     decision = job.call.decision
     if decision is not None and is_first_version(decision.digest) and job.call.edited is None:
         settle_values(frame, job.call, job.tool)  # approved as the model wrote it: validation speaks as it did then
-    return ready_job(frame, job.call, job.tool)
+    ready = ready_job(frame, job.call, job.tool)
+    return ready if job.receipt is None else msgspec.structs.replace(ready, receipt=job.receipt)
 
 
 async def claim_handoff(frame: Frame, call: Call) -> bool:
@@ -99,31 +117,82 @@ async def claim_handoff(frame: Frame, call: Call) -> bool:
     return False
 
 
-async def examine(frame: Frame, calls: Sequence[Call]) -> list[Job]:
-    """Judge calls that are about to begin. Those that may; what becomes of the others is noted."""
+async def examine(frame: Frame, calls: Sequence[Call]) -> tuple[list[Job], Covered]:
+    """Judge calls that are about to begin. Those that may, with what they take of budgets; what becomes of the others
+    is noted."""
+    seen = await _last_look(frame, calls)
+    # Nothing is awaited from here on: a decision that came in between would be judged by what was known before it.
+    jobs = [job for each in calls if (job := _job_if_it_may_begin(frame, each.id, seen)) is not None]
+    return jobs, seen.covered
+
+
+class _LastLook(msgspec.Struct, frozen=True):
+    """All that had to be awaited before calls can be judged."""
+
+    off: Collection[str]
+    """Calls whose tool is switched off."""
+    known: Known
+    needed: Mapping[str, Requirement | None]
+    against: Mapping[str, PolicyObjection]
+    covered: Covered
+
+
+async def _last_look(frame: Frame, calls: Sequence[Call]) -> _LastLook:
     if frame.agent.mcp_servers:
         await _look_at_servers(frame, calls)
     off = await _switched_off(frame, calls)  # user code, which may take forever, so it comes first
     decided = [call for call in calls if call.decision is not None]
     known = await _known(frame, decided)
-    needed = await requirements_of(frame, [(call, frame.tool_of(call)) for call in decided if _is_judged(frame, call)])
-    jobs: list[Job] = []
-    for before in calls:
-        call = frame.run.calls.get(before.id)
-        if call is None or (call.status not in RUNNABLE and call.status is not Status.STARTED):
-            continue  # another decision was made in between: the loop looks at it again
-        tool = _tool_of(frame, call)
-        if tool is None:
-            continue
-        needs_more = call.id in needed and needed[call.id] != _requirement(frame, call)
-        verdict = judge_claim(_claim(frame, call, known, tool, is_enabled=call.id not in off, needs_more=needs_more))
-        if isinstance(verdict, Passed):
-            jobs.append(as_it_runs(call, tool))
-        elif isinstance(verdict, AskedOthers):
-            _ask_others(frame, call, tool, needed[call.id])
-        else:
-            _carry_out(frame, call, tool, verdict)
-    return jobs
+    needed: dict[str, Requirement | None] = {}  # of this look: the policy adds what edited calls need
+    if decided:
+        judged = [(call, frame.tool_of(call)) for call in decided if _is_judged(frame, call)]
+        needed = await requirements_of(frame, judged)
+    against: Mapping[str, PolicyObjection] = _NOTHING
+    covered = await _look_at_budgets(frame, calls, known) if known.grants else NOTHING_BOUND
+    if frame.config.policy is not None:
+        against, by_rules = await objections(frame, frame.config.policy, calls, needed)
+        covered |= by_rules
+    return _LastLook(off, known, needed, against, covered)
+
+
+def _job_if_it_may_begin(frame: Frame, call_id: str, seen: _LastLook) -> Job | None:
+    call = frame.run.calls.get(call_id)
+    if call is None or (call.status not in RUNNABLE and call.status is not Status.STARTED):
+        return None  # another decision was made in between: the loop looks at it again
+    tool = _tool_of(frame, call)
+    if tool is None:
+        return None
+    verdict = judge_claim(_claim_of(frame, call, tool, seen))
+    if isinstance(verdict, Passed):
+        return as_it_runs(call, tool)
+    if isinstance(verdict, AskedOthers):
+        _ask_others(frame, call, tool, seen.needed[call.id])
+    else:
+        _carry_out(frame, call, tool, verdict, seen.against.get(call.id))
+    return None
+
+
+def _claim_of(frame: Frame, call: Call, tool: Tool, seen: _LastLook) -> Claim:
+    """What the one judgement is given: the call as the store, the policy and the budgets see it now."""
+    needs_more = call.id in seen.needed and seen.needed[call.id] != _requirement(frame, call)
+    claimed = _claim(frame, call, seen.known, tool, is_enabled=call.id not in seen.off, needs_more=needs_more)
+    if not seen.against and not seen.covered.why_not:
+        return claimed
+    objection, not_covered = seen.against.get(call.id), seen.covered.why_not.get(call.id)
+    return msgspec.structs.replace(claimed, policy=objection, not_covered=not_covered)
+
+
+async def _look_at_budgets(frame: Frame, calls: Sequence[Call], known: Known) -> Covered:
+    """What is left for calls that a standing decision or a rule let through within a budget."""
+    grants = {grant.id: bound for grant in known.grants if (bound := bound_of_grant(grant)) is not None}
+    if not grants:
+        return NOTHING_BOUND
+    found: list[tuple[Call, Sequence[Bound]]] = []
+    for call in calls:
+        grant = call.decision.grant if call.decision is not None else None
+        if grant in grants and call.id not in frame.run.children:
+            found.append((call, [grants[grant]]))
+    return await look(frame.journal.store, frame.run_id, found, frame.journal.now())
 
 
 def _is_judged(frame: Frame, call: Call) -> bool:
@@ -164,9 +233,11 @@ async def _known(frame: Frame, decided: Sequence[Call]) -> Known:
     entries = [frame.run.ledger.entry(call.id) for call in decided]
     votes = [vote for entry in entries if entry is not None and entry.open_ballot for vote in entry.open_ballot.votes]
     needs_people = any(entry is not None and entry.open_ballot for entry in entries)
+    four_eyes = await store.four_eyes()
     names = names_in(frame.journal.run, votes) | authors_of(grants)
-    people = await store.people(names) if needs_people else {}
-    return Known(await store.holds(), await store.four_eyes(), grants, people)
+    names |= {call.decision.by for call in decided if call.decision is not None and call.decision.by is not None}
+    people = await store.people(names) if needs_people or four_eyes else {}
+    return Known(await store.holds(), four_eyes, grants, people)
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -206,7 +277,7 @@ def _claim(
         is_enabled=is_enabled,
         digests=_digests(frame, call, tool, decision) if decision is not None and tool is not None else (),
         means_the_same=tool is None or decision is None or _means_the_same(frame, call, tool, decision),
-        not_theirs=why_decision_does_not_count(known.four_eyes, root, decision)
+        not_theirs=why_decision_does_not_count(known.four_eyes, known.people, root, decision)
         if known.four_eyes and decision is not None
         else None,
         valid_for=tool.approval_valid_for if tool is not None else None,
@@ -232,15 +303,17 @@ def _means_the_same(frame: Frame, call: Call, tool: Tool, decision: DecisionMade
     return is_settled or still_means_the_same(frame, call, tool)
 
 
-def _carry_out(frame: Frame, call: Call, tool: Tool | None, verdict: Verdict) -> None:
+def _carry_out(
+    frame: Frame, call: Call, tool: Tool | None, verdict: Verdict, objection: PolicyObjection | None = None
+) -> None:
     """Do what the last look says about a call that does not begin."""
     has_begun = call.status in (Status.STARTED, Status.CLEARED, Status.SUPPLIED)
     match verdict:
         case LeaseLost():
             frame.journal.require_lease()
             raise AssertionError("a lease that was lost does not come back")
-        case SetAside():
-            frame.set_aside.add(call.id)
+        case SetAside(until):
+            _set_aside(frame, call, until)
         case TakenBack(why) if call.status is not Status.STARTED:
             revoked = DecisionRevoked(call.id, None, frame.journal.now(), why)
             frame.journal.note_all(asked_anew(frame.run, call, why, revoked))
@@ -251,14 +324,26 @@ def _carry_out(frame: Frame, call: Call, tool: Tool | None, verdict: Verdict) ->
             frame.note(CallEnded(call.id, "denied", f"Tool '{call.name}' was not run{approved}: {why}."))
         case AskedAnew(why) | TakenBack(why):
             assert tool is not None, "no person is asked about a handoff"
-            settle_values(frame, call, tool)
-            frame.note(hold(frame, call, tool, why))
-            if isinstance(tool.approvers, Needs):  # a function's answer stands as it was given for these arguments
-                note_requirement(frame, call, tool.approvers.requirement)
+            _ask_anew(frame, call, tool, why, objection)
         case Passed() | AskedOthers():
             raise AssertionError("that is not about a call that is kept from beginning")
         case never:
             assert_never(never)
+
+
+def _set_aside(frame: Frame, call: Call, until: float | None) -> None:
+    frame.set_aside.add(call.id)
+    if until is None and call.not_before is not None and frame.journal.now() >= call.not_before:
+        frame.note(DelayOver(call.id))  # or it would be woken up for again and again while it is held
+
+
+def _ask_anew(frame: Frame, call: Call, tool: Tool, why: str, objection: PolicyObjection | None) -> None:
+    settle_values(frame, call, tool)
+    frame.note(hold(frame, call, tool, why, objection.question if objection is not None else None))
+    if objection is not None and objection.asks is not None:
+        note_requirement(frame, call, objection.requirement)
+    elif isinstance(tool.approvers, Needs):  # a function's answer stands as it was given for these arguments
+        note_requirement(frame, call, tool.approvers.requirement)
 
 
 def as_it_runs(call: Call, tool: Tool) -> Job:

@@ -17,7 +17,7 @@ from placet.runtime.frame import Frame, awaited
 from placet.runtime.guardrails import judge_output
 from placet.runtime.model_call import ask_model
 from placet.runtime.output import parse_final
-from placet.runtime.session_writing import write_session
+from placet.runtime.session_items import write_session
 
 _HAS_A_RESULT = frozenset({"finished", "failed", "answered"})
 """Outcomes whose text may be a final output: those of rejected, denied, expired or superseded calls never are."""

@@ -18,7 +18,7 @@ from placet.facts.items import ModelResponse, RunItem
 from placet.runtime.frame import Frame, awaited
 from placet.runtime.output import parse_final
 from placet.runtime.result import RunResult, result_of
-from placet.runtime.session_writing import write_session
+from placet.runtime.session_items import write_session
 
 ErrorKind: TypeAlias = Literal["max_turns", "model_refusal", "invalid_final_output"]
 

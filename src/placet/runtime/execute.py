@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -46,7 +47,7 @@ from placet.runtime.guardrails import Tripped, judge_call, judge_result
 from placet.runtime.handoffs import hand_over
 from placet.runtime.journal import Overtaken
 from placet.runtime.nested import run_nested
-from placet.runtime.output import as_answer, as_tool_output, failure_text, formatted
+from placet.runtime.output import as_answer, as_raised, as_tool_output, failure_text, formatted
 
 _NESTED_FAILURES = (GuardrailTripped, InvalidArguments, MaxTurnsExceeded, ModelBehaviorError, ToolOutputError)
 """What ends a nested run for good: the model that called it reads so."""
@@ -97,9 +98,11 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
     calls = await _still_allowed(frame, calls)
     if _have_rules(frame, calls):
         # what is void, or held, is none of their business
-        calls = [job.call for job in await examine(frame, calls) if await _passes_rules(frame, job)]
+        passed, _ = await examine(frame, calls)
+        calls = [job.call for job in passed if await _passes_rules(frame, job)]
     elif frame.config.max_tool_concurrency is not None:
-        calls = [job.call for job in await examine(frame, calls)]  # what is void need not wait for a place to be asked
+        passed, _ = await examine(frame, calls)  # what is void need not wait for a place to be asked
+        calls = [job.call for job in passed]
     await _begin(frame, calls)
 
 
@@ -232,7 +235,10 @@ async def _run_tool_function(frame: Frame, job: Job) -> None:
     for hooks in all_hooks:
         await frame.journal.commit()  # hooks are user code: what the tool did is safe first
         shown = end.output if isinstance(end.output, str) else fresh(end.output)
-        await hooks.on_tool_end(ctx, frame.agent, job.tool, frame.journal.values.get(job.call.id, shown))
+        try:
+            await hooks.on_tool_end(ctx, frame.agent, job.tool, frame.journal.values.get(job.call.id, shown))
+        except Exception as error:  # noqa: BLE001  # user code
+            raise as_raised(job, error)  # noqa: B904  # its cause is set
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -305,9 +311,9 @@ async def _notify_of_start(frame: Frame, job: Job, ctx: ToolContext[Any]) -> Non
     try:
         for hooks in frame.all_hooks:
             await hooks.on_tool_start(ctx, frame.agent, job.tool)
-    except (Exception, SystemExit):
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # user code
         frame.note(CallEnded(job.call.id, "failed", f"Tool '{job.tool.name}' was not run: a hook failed before it."))
-        raise
+        raise as_raised(job, error) if isinstance(error, Exception) else error  # noqa: B904  # its cause is set
 
 
 async def _judged(frame: Frame, job: Job, ctx: ToolContext[Any], value: object) -> tuple[object, BaseException | None]:
@@ -367,7 +373,8 @@ async def await_tool_functions(frame: Frame) -> None:
     try:
         while frame.at_work and not listener.has_news_here:
             listener.open()
-            await frame.news.wait()
+            if await _delay_is_over(frame):
+                break
             frame.news.clear()
             if listener.has_grown:
                 listener.has_grown = False
@@ -378,6 +385,26 @@ async def await_tool_functions(frame: Frame) -> None:
         await listener.close()
     if listener.has_news_here:  # another frame may have taken in what was appended: the fold was made again
         frame.look_again(has_news=True)
+
+
+async def _delay_is_over(frame: Frame) -> bool:
+    """Wait for news, or until an approved call that was set aside may begin: it is not set aside any more then."""
+    # Most waits are of no delayed call: they cost nothing for those that are.
+    delays = [
+        (at, call.id) for _, call, at in (frame.run.delayed() if frame.set_aside else ()) if call.id in frame.set_aside
+    ]
+    if not delays:
+        await frame.news.wait()
+        return False
+    at, call_id = min(delays)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(max(0.01, at - frame.journal.now())):
+            await frame.news.wait()
+        return False
+    if frame.journal.now() < at:  # another clock than this machine's: it is looked at again
+        return False
+    frame.set_aside.discard(call_id)
+    return True
 
 
 SUPERSEDED = "This call was not carried out: a newer message took the place of the question about it."

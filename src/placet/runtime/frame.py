@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,13 +23,12 @@ from placet.declare.tool_values import ValidatedArguments
 from placet.facts.codec import fresh
 from placet.facts.events import PlainFact
 from placet.facts.ids import call_id, call_key
-from placet.facts.raw_items import RawItem
-from placet.ports import Model, Session, SpeaksAnotherProtocol
+from placet.facts.items import RawItem
+from placet.ports import Model, Session, SpeaksAnotherProtocol, Toolset
 from placet.runtime.defaults import model_named
 from placet.runtime.journal import Journal
 from placet.runtime.observers import DriveObservers
 from placet.runtime.stream import StreamQueue
-from placet.runtime.toolsets import find_tools
 
 V = TypeVar("V")
 
@@ -41,6 +41,8 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     arguments: str
     bound: Any = None  # Any: what the tool's own function takes
     """What validation made of the arguments, if it was done in this drive."""
+    receipt: str | None = None
+    """Shows the service that performs the effect that the call was approved."""
 
 
 async def awaited(value: V | Awaitable[V]) -> V:
@@ -235,6 +237,7 @@ def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
     ctx.tool_call_id = call.label or call.sent_label
     ctx.call = call_id(frame.run_id, call.id)
     ctx.idempotency_key = call_key(call.started_in or frame.run_id, call.id)
+    ctx.receipt = job.receipt
     ctx.attempt = call.attempts or 1
     ctx.agent = frame.agent
     ctx.answers = call.answers if call.answers is None else fresh(call.answers)
@@ -243,3 +246,26 @@ def tool_context(frame: Frame, job: Job) -> ToolContext[Any]:
     ctx.turn_input, ctx.tool_input = shared.turn_input, shared.tool_input
     ctx.run_config, ctx.tool_namespace = frame.config, None
     return ctx
+
+
+# -- the servers of its agents ----------------------------------------------------------------------------------------
+
+
+def servers_in_use(graph: AgentGraph) -> AbstractAsyncContextManager[None]:
+    """While this is entered, what the servers of these agents hold open stays open."""
+    servers = {id(server): server for agent in graph.agents() for server in agent.mcp_servers}
+    return _in_use(list(servers.values())) if servers else nullcontext()
+
+
+@asynccontextmanager
+async def _in_use(servers: Sequence[Toolset[Tool]]) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for server in servers:
+            await stack.enter_async_context(server.in_use())
+        yield
+
+
+async def find_tools(agent: Agent[Any], context: RunContextWrapper[Any]) -> list[Tool]:
+    """The tools of the agent's servers as they are now, under the names by which its model knows them."""
+    listings = await asyncio.gather(*(server.tools_for(context, agent) for server in agent.mcp_servers))
+    return agent.name_apart(list(zip(agent.mcp_servers, listings, strict=True)))

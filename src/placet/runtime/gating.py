@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from placet.core.approvals import Entry, Ledger, is_hosted, name_of
+from placet.core.calls import hosted_identity
 from placet.core.casting import as_vote
 from placet.core.deciding import is_about
-from placet.core.four_eyes import has_approval, why_decision_does_not_count, why_decisions_do_not_count
+from placet.core.four_eyes import has_approval, parties_of, why_decisions_do_not_count
 from placet.core.gate import (
     Ask,
     Free,
@@ -23,10 +24,11 @@ from placet.core.gate import (
     judge_answer,
     may_be_granted,
 )
-from placet.core.plan import hosted_identity
+from placet.core.policy import Question, all_needed, first_deadline
 from placet.core.state import Call, RunFold
 from placet.core.transitions import Status
 from placet.declare.decisions import label_key
+from placet.declare.description import summary_of
 from placet.declare.hosted_tools import (
     HostedMCPCallable,
     MCPApprovalRequest,
@@ -42,6 +44,7 @@ from placet.facts.events import (
     CallHeld,
     CallsAllowed,
     CallsDeferred,
+    DecisionMade,
     GrantMade,
     Pattern,
     QuestionEscalated,
@@ -54,6 +57,7 @@ from placet.runtime.guardrails import judge_call
 from placet.runtime.handoffs import ONLY_ONE, settle_handoff
 from placet.runtime.on_approval import decide_in_code
 from placet.runtime.output import failure_text, formatted
+from placet.runtime.policing import judge_proposed
 from placet.runtime.validating import opaque_in, validate_calls
 
 
@@ -90,6 +94,8 @@ async def _verdicts(
         verdicts: Sequence[Verdict] = await asyncio.gather(*judging)
     else:
         verdicts = [_judge_plainly(frame, call, tool, invalid) for call, tool in zip(calls, tools, strict=True)]
+    if frame.config.policy is not None:
+        verdicts = await judge_proposed(frame, frame.config.policy, calls, tools, verdicts)
     if any(map(_has_rules, tools)):
         verdicts = [await _by_rules(frame, *each) for each in zip(calls, tools, verdicts, strict=True)]
     return verdicts
@@ -110,8 +116,8 @@ async def _hold_or_deny(
     for call, tool, verdict in zip(calls, tools, verdicts, strict=True):
         if isinstance(verdict, Ask):
             assert tool is not None, "no person is asked about a tool that does not exist"
-            frame.note(hold(frame, call, tool, verdict.why))
-            note_requirement(frame, call, needed.get(call.id))
+            frame.note(hold(frame, call, tool, verdict.why, verdict.question))
+            note_requirement(frame, call, all_needed(needed.get(call.id), verdict.question))
             held.append((call, tool))
         elif isinstance(verdict, str):
             text = verdict if tool is not None else await formatted(frame, "tool_not_found", call, verdict)
@@ -134,13 +140,15 @@ async def judge_again(frame: Frame, calls: list[Call]) -> list[Call]:
         tool = frame.tool_of(call)
         invalid = validate_calls(frame, [call], [tool])
         verdict = await _judge(frame, call, tool, invalid)
+        if frame.config.policy is not None:
+            (verdict,) = await judge_proposed(frame, frame.config.policy, [call], [tool], [verdict])
         if isinstance(verdict, Free) or tool is None:
             frame.judged.add(call.id)
             fresh.append(call)
         elif isinstance(verdict, Ask):
             needed = await requirements_of(frame, [(call, tool)])
-            frame.note(hold(frame, call, tool, verdict.why))
-            note_requirement(frame, call, needed.get(call.id))
+            frame.note(hold(frame, call, tool, verdict.why, verdict.question))
+            note_requirement(frame, call, all_needed(needed.get(call.id), verdict.question))
         elif isinstance(verdict, str):
             frame.note(CallEnded(call.id, "denied", verdict))
         else:
@@ -288,10 +296,14 @@ async def _or_ask(judging: Coroutine[Any, Any, Verdict]) -> Verdict:
         return Ask(f"its rule raised {type(error).__name__}: {error}")
 
 
-def hold(frame: Frame, call: Call, tool: Tool, why: str | None) -> CallHeld:
-    until = None if tool.decide_within is None else frame.journal.now() + tool.decide_within
+def hold(frame: Frame, call: Call, tool: Tool, why: str | None, question: Question | None = None) -> CallHeld:
+    within, at_deadline = first_deadline(tool.decide_within, tool.at_deadline, question)
+    until = None if within is None else frame.journal.now() + within
     digest = digest_now(frame.run, call, tool, as_asked=True)
-    return CallHeld(call.id, digest, tool.identity, tool.fingerprint, why, until, tool.at_deadline if until else None)
+    outcome = at_deadline if until else None
+    said = (summary_of(tool.name, tool.describe, _shown(call, as_asked=True)), tool.irreversible, tool.undo_window)
+    rules = call.policy.rules if call.policy is not None else None
+    return CallHeld(call.id, digest, tool.identity, tool.fingerprint, why, until, outcome, *said, rules)
 
 
 def digest_now(run: RunFold, call: Call, tool: Tool, *, as_asked: bool = False, like: str | None = None) -> str:
@@ -392,7 +404,9 @@ async def refuse_own_yes(store: Store, root: RunFold, facts: Sequence[AnyFact]) 
     """AccessDenied, before anything is written, where four eyes are demanded and one of these says yes to a call of its
     author's own run."""
     if has_approval(facts):
-        why = why_decisions_do_not_count(await store.four_eyes(), root, facts)
+        patterns = await store.four_eyes()
+        people = await store.people(parties_of(root, facts)) if patterns else {}
+        why = why_decisions_do_not_count(patterns, people, root, facts)
         if why is not None:
             raise AccessDenied(f"Nothing was decided: {why}")
 
@@ -423,11 +437,16 @@ async def _decide_by_hand(frame: Frame, by_hand: Ledger, call: Call) -> None:
     decision = msgspec.structs.replace(found[1], call=call.id, request=call.request, digest=call.digest)
     if entry.open_ballot is not None:
         await cast_in_code(frame, [as_vote(decision, entry.open_ballot)])
-    elif (
-        not has_approval([decision])
-        or why_decision_does_not_count(await frame.journal.store.four_eyes(), frame.run, decision) is None
-    ):
+    elif await _may_stand(frame, decision):
         frame.note(decision)
+
+
+async def _may_stand(frame: Frame, decision: DecisionMade) -> bool:
+    try:
+        await refuse_own_yes(frame.journal.store, frame.run, [decision])
+    except AccessDenied:
+        return False
+    return True
 
 
 def _of_this_run(grant: GrantMade, call: Call, entry: Entry) -> GrantMade:

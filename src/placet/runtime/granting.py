@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from placet.core.approvals import Entry
 from placet.core.casting import Known, authors_of, count_authors
-from placet.core.four_eyes import why_approval_does_not_count
+from placet.core.four_eyes import guest_of, parties_of, why_approval_does_not_count
 from placet.core.gate import newest_first, newest_grant
 from placet.core.state import Call, RunFold
 from placet.facts.events import DecisionMade, GrantMade, Pattern
 from placet.facts.ids import call_key
 from placet.ports import Store
+from placet.runtime.budgets import bound_of_grant, look, promised_by
 
 
 async def decision_by_grant(
@@ -30,8 +31,8 @@ async def decision_by_grant(
     assert entry is not None, "a held call is in the ledger"
     foreign = [grant for grant in standing if not ledger.has_had(grant.id)]
     reaching = newest_first([*foreign, *ledger.grants()])
-    names = authors_of(reaching) | {root.started_by or ""}
-    people = await store.people(names) if entry.open_ballot is not None else {}
+    names = authors_of(reaching) | parties_of(root, ())
+    people = await store.people(names) if entry.open_ballot is not None or four_eyes else {}
     known = Known(people=people, four_eyes=four_eyes)
     candidates = [grant for grant in reaching if _may_decide(root, run, entry, grant, known)]
     while candidates:
@@ -40,10 +41,24 @@ async def decision_by_grant(
         )
         if grant is None:
             return None
-        if grant.scope == "run" or await store.use_grant(grant, call_key(run_id, call.id)):
+        if grant.terms is not None:
+            if await _is_covered(store, run_id, root, grant, call, now):
+                return _by_grant(grant, entry, now)
+        elif grant.scope == "run" or await store.use_grant(grant, call_key(run_id, call.id)):
             return _by_grant(grant, entry, now)
         candidates.remove(grant)
     return None
+
+
+async def _is_covered(store: Store, run_id: str, root: RunFold, grant: GrantMade, call: Call, now: float) -> bool:
+    """Whether what is left of its budget covers the call, behind those that it let through and that have not begun.
+    Nothing is taken yet: that is done with the claim, and what is written there is what counts."""
+    bound = bound_of_grant(grant)
+    if bound is None or grant.verdict == "reject":
+        return True
+    promised = [(each, [bound]) for each in promised_by(root, grant)]
+    covered = await look(store, run_id, [(call, [bound])], now, promised)
+    return call.id in covered.facts
 
 
 def _may_decide(root: RunFold, run: RunFold, entry: Entry, grant: GrantMade, known: Known) -> bool:
@@ -57,7 +72,13 @@ def _may_decide(root: RunFold, run: RunFold, entry: Entry, grant: GrantMade, kno
     started_by, agent = root.started_by, run.response_agent
     return (
         why_approval_does_not_count(
-            known.four_eyes, agent=agent, tool=entry.name, started_by=started_by, author=grant.by
+            known.four_eyes,
+            known.people,
+            agent=agent,
+            tool=entry.name,
+            started_by=started_by,
+            author=grant.by,
+            guest=guest_of(root),
         )
         is None
     )
@@ -74,6 +95,8 @@ def _by_grant(grant: GrantMade, entry: Entry, now: float) -> DecisionMade:
         reason=grant.reason,
         message=grant.message,
         grant=grant.id,
+        via=grant.via,
+        assurance=grant.assurance,
     )
 
 
@@ -88,5 +111,5 @@ async def grants_that_decided(store: Store, run_id: str, run: RunFold, calls: Se
         grant
         for each, call in used.items()
         if (grant := known.get(each)) is not None
-        and (grant.scope == "run" or await store.use_grant(grant, call_key(run_id, call.id)))
+        and (grant.scope == "run" or grant.terms is not None or await store.use_grant(grant, call_key(run_id, call.id)))
     ]

@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from placet.core.fold import as_items, output_item
-from placet.core.plan import APPROVAL_REQUEST, APPROVAL_RESPONSE
+from placet.core.calls import APPROVAL_REQUEST, APPROVAL_RESPONSE, as_items, output_item
 from placet.core.state import Call
-from placet.declare.handoff import Handoff, HandoffInputData, HandoffInputFilter, HandoffItem
-from placet.declare.handoff_history import nest_handoff_history
+from placet.declare.handoff import Handoff, HandoffInputData, HandoffInputFilter, HandoffItem, nest_handoff_history
 from placet.declare.tool_values import InvalidArguments
 from placet.facts.codec import JsonObject, encode, fresh, same_value
 from placet.facts.errors import UserError

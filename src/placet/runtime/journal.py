@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -21,7 +22,14 @@ from placet.core.replay import fold_records
 from placet.core.snapshot import UnusableFold, restore
 from placet.core.state import RunFold
 from placet.facts.codec import Json
-from placet.facts.errors import IllegalTransition, LimitExceeded, PositionConflict, RunConflict, RunFinished
+from placet.facts.errors import (
+    BudgetExhausted,
+    IllegalTransition,
+    LimitExceeded,
+    PositionConflict,
+    RunConflict,
+    RunFinished,
+)
 from placet.facts.events import (
     AgentChanged,
     AnyFact,
@@ -175,6 +183,8 @@ class Journal:
             await self.store.append(self.lease, self.log, [line], self.run)
         except PositionConflict:
             await self._catch_up(facts, votes)
+        except BudgetExhausted:
+            await self._look_again(facts, votes)
         except BaseException as error:
             self._break_off(line, error)
             raise
@@ -213,6 +223,22 @@ class Journal:
         self.run.ledger.stage_again(said)
         for listener in list(self.listeners):
             listener()
+        for fact in pending:
+            self._note_again(fact)
+        if self._noted:
+            kept, self._noted = self._noted, []
+            await self._append(kept)
+        raise Overtaken
+
+    async def _look_again(self, facts: list[AnyFact], votes: Sequence[VoteCast]) -> NoReturn:
+        """Another claim took what was left of a budget, and so ours was not written. Keep what has happened, drop the
+        claims, and have the calls judged again: they are asked about."""
+        pending, said = [*facts, *self._noted], [*votes, *self._votes]
+        self._noted.clear()
+        self._votes.clear()
+        self._generation += 1
+        self._refold()
+        self.run.ledger.stage_again(said)
         for fact in pending:
             self._note_again(fact)
         if self._noted:
@@ -340,3 +366,44 @@ async def load_recent(store: DeskStore, run_id: str) -> tuple[StoredRun, Log, Ru
         return None
     stored.log.cached_at = 0
     return stored, stored.log, fold_log(stored.log)
+
+
+# -- the lease --------------------------------------------------------------------------------------------------------
+
+
+class Driver:
+    """Stands for one drive: while it lives, its leases do."""
+
+    __slots__ = ("__weakref__",)
+
+
+class LeaseHolder:
+    """The time in which a drive has a lease. It ends once, whatever happens, cancelled or not."""
+
+    def __init__(self, store: Store, lease: Lease) -> None:
+        self._store = store
+        self._lease: Lease | None = lease
+
+    async def end_at(self, length: int) -> bool:
+        """Whether the run could be given back here; not if the log has grown. Cancelled in between, `end` gives it
+        back."""
+        assert self._lease is not None
+        if not await self._store.release(self._lease, length):
+            return False
+        self._lease = None
+        return True
+
+    async def end(self) -> None:
+        if self._lease is None:
+            return
+        lease, self._lease = self._lease, None
+        releasing = asyncio.ensure_future(self._store.release(lease, sys.maxsize))
+        releasing.add_done_callback(_read_error)
+        with contextlib.suppress(asyncio.CancelledError):  # the release goes on; the error in flight is the one to tell
+            await asyncio.shield(releasing)
+
+
+def _read_error(releasing: asyncio.Future[bool]) -> None:
+    """A release that fails when nobody waits for it any more: the lease ends by itself, asyncio need not complain."""
+    if not releasing.cancelled():
+        releasing.exception()

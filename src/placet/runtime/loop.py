@@ -40,7 +40,7 @@ from placet.runtime.gating import absorb_decisions, decide_by_grants, expire_que
 from placet.runtime.guardrails import judge_input_late, report_tripwire
 from placet.runtime.journal import Overtaken
 from placet.runtime.model_call import ask_model, settle_request
-from placet.runtime.session_writing import write_session
+from placet.runtime.session_items import write_session
 
 
 async def drive(frame: Frame) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from placet.core.calls import is_call, is_result, problem_with
 from placet.core.delivery import Outgoing, outgoing
-from placet.core.plan import is_call, is_result, problem_with
 from placet.declare.handoff import Handoff
 from placet.declare.hosted_tools import HostedTool
 from placet.declare.lifecycle import has_hook_for
@@ -49,7 +49,7 @@ from placet.runtime.guardrails import InputTripped, Judging, input_guardrails, s
 from placet.runtime.handoffs import output_labels, paired
 from placet.runtime.output import output_schema, parse_final
 from placet.runtime.retrying import Retrying
-from placet.runtime.session_writing import write_session
+from placet.runtime.session_items import write_session
 from placet.states.run_state import as_input
 
 _NOTHING = object()

@@ -15,7 +15,7 @@ from placet.declare.tool_values import InvalidArguments
 from placet.facts.codec import Json, JsonObject, encode, parse_arguments
 from placet.facts.errors import UserError
 from placet.facts.events import RunStarted
-from placet.facts.raw_items import RawItem
+from placet.facts.items import RawItem
 from placet.runtime.frame import Frame, Job, awaited
 from placet.runtime.output import as_tool_output
 from placet.runtime.result import RunResult
@@ -27,7 +27,7 @@ async def run_nested(frame: Frame, job: Job, tool: AgentTool) -> Json | None:
     """Drive the nested run as far as it goes. Its output, or None while a call in it waits for a person."""
     is_new = frame.journal.run.find(job.call.id) is None
     if is_new:
-        _begin(frame, job, tool)
+        await _begin(frame, job, tool)
     child = _child_frame(frame, job, tool)
     async with _forwarding_to(tool, child, job, is_new=is_new):
         if is_new and child.all_hooks:
@@ -40,7 +40,7 @@ async def run_nested(frame: Frame, job: Job, tool: AgentTool) -> Json | None:
     return await _output_of(child, tool)
 
 
-def _begin(frame: Frame, job: Job, tool: AgentTool) -> None:
+async def _begin(frame: Frame, job: Job, tool: AgentTool) -> None:
     depth = job.call.id.count("/") + 1
     limit = frame.config.max_nesting
     if depth > limit:
@@ -53,14 +53,14 @@ def _begin(frame: Frame, job: Job, tool: AgentTool) -> None:
         raise InvalidArguments("they are not one JSON object")
     arguments = tool.validated(arguments).values
     address = frame.graph.behind_tool(frame.run.response_agent, tool)
-    frame.journal.note(job.call.id, RunStarted(address, _input_of(tool, arguments), tool.max_turns))
+    frame.journal.note(job.call.id, RunStarted(address, await _input_of(tool, arguments), tool.max_turns))
 
 
-def _input_of(tool: AgentTool, arguments: JsonObject) -> str | list[JsonObject]:
+async def _input_of(tool: AgentTool, arguments: JsonObject) -> str | list[JsonObject]:
     if tool.input_builder is not None:
         schema = dict(tool.params_json_schema)
         options = InputBuilderOptions(params=arguments, summary=schema.get("description"), json_schema=schema)
-        return as_input(tool.input_builder(options))
+        return as_input(await awaited(tool.input_builder(options)))
     text = arguments.get("input")
     return text if isinstance(text, str) and len(arguments) == 1 else encode(arguments).decode()
 
@@ -87,7 +87,13 @@ def _config(frame: Frame, tool: AgentTool) -> RunConfig:
     if own is None:
         return frame.config
     shared = frame.config
-    return replace(own, clock=shared.clock, limits=shared.limits, max_nesting=shared.max_nesting)
+    return replace(
+        own,
+        clock=shared.clock,
+        limits=shared.limits,
+        max_nesting=shared.max_nesting,
+        policy=shared.policy or own.policy,  # a nested run does not get rid of the rules of the run around it
+    )
 
 
 async def _output_of(child: Frame, tool: AgentTool) -> Json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from placet.core.plan import HOSTED_MCP
+from placet.core.calls import HOSTED_MCP
 from placet.core.state import Call
 from placet.declare.context import ToolContext
 from placet.declare.output_schema import OutputSchema
@@ -16,7 +16,7 @@ from placet.declare.run_config import ToolErrorFormatterArgs
 from placet.declare.tool import default_tool_error_function, text_of_error
 from placet.declare.tool_outputs import content_of, is_content
 from placet.facts.codec import Json, encode, plain_str, writable
-from placet.facts.errors import PlacetError, ToolError, ToolOutputError, ToolTimeoutError, UserError
+from placet.facts.errors import PlacetError, ToolError, ToolOutputError, ToolRaised, ToolTimeoutError, UserError
 from placet.runtime.frame import Frame, Job, awaited
 
 if TYPE_CHECKING:
@@ -59,11 +59,16 @@ async def failure_text(
             failure = ToolError(f"The failure_error_function of tool '{job.tool.name}' raised {type(second).__name__}.")
             failure.__cause__ = second
             return writable(default_tool_error_function(ctx, error)), failure
-    failure = error
-    if not isinstance(error, PlacetError):
-        failure = ToolError(f"Error running tool '{job.tool.name}': {text_of_error(error)}")
-        failure.__cause__ = error
-    return writable(default_tool_error_function(ctx, error)), failure
+    return writable(default_tool_error_function(ctx, error)), as_raised(job, error)
+
+
+def as_raised(job: Job, error: Exception) -> PlacetError:
+    """The error of a tool function, or of a hook around it, as it ends the drive."""
+    if isinstance(error, PlacetError):
+        return error
+    failure = ToolRaised(f"Error running tool '{job.tool.name}': {text_of_error(error)}")
+    failure.__cause__ = error
+    return failure
 
 
 def _as_failure(job: Job, raised: Exception | SystemExit) -> Exception:

@@ -7,9 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from placet.core.fold import as_items, output_item
+from placet.core.calls import as_items, output_item, plan_calls
 from placet.core.log import Log, read_line
-from placet.core.plan import plan_calls
 from placet.core.state import Call, RunFold
 from placet.declare.agent import Agent, AgentTool
 from placet.declare.agent_graph import AgentGraph
@@ -33,6 +32,7 @@ from placet.facts.items import (
     MCPApprovalRequestItem,
     MCPApprovalResponseItem,
     ModelResponse,
+    RawItem,
     RunItem,
     ToolCallItem,
     ToolCallOutputItem,
@@ -40,7 +40,6 @@ from placet.facts.items import (
     ToolOriginType,
     as_run_item,
 )
-from placet.facts.raw_items import RawItem
 from placet.runtime.journal import GuardrailInfos
 
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 import msgspec
 
 from placet.core.approvals import Ledger
+from placet.core.calls import as_items
 from placet.core.delivery import choose_own_history
-from placet.core.fold import as_items
 from placet.core.log import Log
 from placet.core.state import RunFold
 from placet.declare.agent import Agent
@@ -29,22 +29,18 @@ from placet.ports import Lease, Session, Store, StoredRun
 from placet.runtime.defaults import default_store, observers_of
 from placet.runtime.error_handlers import RunErrorHandlers, check_handlers, details_of
 from placet.runtime.execute import supersede_calls
-from placet.runtime.frame import Frame
+from placet.runtime.frame import Frame, servers_in_use
 from placet.runtime.guardrails import judge_added_input
 from placet.runtime.handoffs import check_handoffs, paired
-from placet.runtime.journal import Journal, fold_log
-from placet.runtime.lease_holder import Driver, LeaseHolder
+from placet.runtime.journal import Driver, Journal, LeaseHolder, fold_log
 from placet.runtime.loop import drive_safely
 from placet.runtime.observers import DriveObservers
 from placet.runtime.result import Reader, RunResult, RunResultStreaming, result_of
 from placet.runtime.resume import begin, ended_run, new_decisions, resume
-from placet.runtime.session_matching import check_session, find_waiting
-from placet.runtime.session_place import place_of
-from placet.runtime.session_reading import joined
+from placet.runtime.session_items import compact_session, joined, read_session
+from placet.runtime.session_matching import check_session, find_waiting, place_of
 from placet.runtime.session_turns import SessionTurn
-from placet.runtime.session_writing import compact_session, read_session
 from placet.runtime.stream import StreamQueue
-from placet.runtime.toolsets import servers_in_use
 from placet.states.run_state import (
     RunState,
     as_input,
@@ -264,7 +260,7 @@ async def _carry_out(order: Order, streaming: Reader | None, turn: SessionTurn |
     lease = await order.store.lease(log.run_id, driver)
     holder = LeaseHolder(order.store, lease)
     try:
-        stored = await _stored(order, log) if state is not None else None
+        stored = await _stored(order, log, lease) if state is not None else None
         recorded = _recorded(order, state, stored, streaming) if state is not None and stored is not None else None
         if recorded is not None:
             return recorded
@@ -301,10 +297,12 @@ async def _go_on(
         return await _drive_until_rest(frame, order, holder, streaming, is_new=is_new)
 
 
-async def _stored(order: Order, log: Log) -> StoredRun | None:
+async def _stored(order: Order, log: Log, lease: Lease) -> StoredRun | None:
     """The run as the store has it, held from the line on from which the state holds it."""
     if order.load is None:
         return await order.store.load(log.run_id)
+    if lease.stands_at == (len(log), log.head):  # nobody drove it between its reading and its lease
+        return StoredRun(len(log), log.head, log.copy())
     recent = await order.load(log.run_id)
     if recent is None or recent.log is None or recent.log.start == log.start:
         return recent
@@ -429,11 +427,17 @@ def _input_of(order: Order) -> str | list[JsonObject]:
     return as_input(order.input)
 
 
-def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame:
+def _context_of(order: Order, state: RunState[Any] | None) -> tuple[Any, Ledger | None]:
+    """The user's context, and the decisions that were made on a context by hand: the order's own, or the state's."""
     context, by_hand = order.context, order.by_hand
     if state is not None and state._context is not None:
         context = state._context.context if context is None else context
         by_hand = state._context._ledger if state._made_by_hand else by_hand
+    return context, by_hand
+
+
+def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame:
+    context, by_hand = _context_of(order, state)
     run = journal.run
     wrapper = RunContextWrapper(
         context, run.usage, ledger=run.ledger, run_ids=(*run.origins, journal.log.run_id), clock=order.config.clock

@@ -12,7 +12,7 @@ from typing import Self
 
 from placet.facts.errors import RunConflict, SessionBusy
 from placet.ports import Lease, Session, Store
-from placet.runtime.lease_holder import Driver, LeaseHolder
+from placet.runtime.journal import Driver, LeaseHolder
 from placet.runtime.session_matching import key_of
 
 FIRST_PAUSE = 0.02

@@ -20,8 +20,8 @@ from placet.facts.errors import PlacetError, ToolsetUnavailable, UserError
 from placet.facts.ids import request_id
 from placet.facts.requirements import needs_text
 from placet.ports import DeskStore, RunQuery
+from placet.runtime.frame import find_tools, servers_in_use
 from placet.runtime.journal import load_recent
-from placet.runtime.toolsets import find_tools, servers_in_use
 from placet.stores.people import everybody
 
 

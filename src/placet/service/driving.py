@@ -130,7 +130,7 @@ class RunDriver:
         self._leaves_missing = leaves_missing
         self._max_takeovers = max_takeovers
         self._is_leaving = False
-        self._guests = GuestCalls(store, config.clock)
+        self._guests = GuestCalls(store, config.clock, receipts=config.receipts)
 
     def leave(self) -> None:
         """From now on, drives stop before the next request to the model or the next call, and leave the rest."""
@@ -159,7 +159,7 @@ class RunDriver:
         found = await self._load(run_id)
         if found is None:
             return False
-        log, run = found
+        log, run, takeovers = found
         if run.has_ended:
             return False
         if run.guest is not None:  # it is not driven: its guest executes the calls, and only what is due is done
@@ -174,7 +174,6 @@ class RunDriver:
                 "run left to others", extra={"action": "run_left", "run_id": run_id, "error": "code is missing"}
             )
             return False
-        takeovers = await self._takeovers(run_id)
         if takeovers >= self._max_takeovers:
             await self._park(run_id, takeovers)
             return False
@@ -225,13 +224,19 @@ class RunDriver:
             fold(facts, into=run)
             await self._store.append(None, log, [line], run)
 
-    async def _load(self, run_id: str) -> tuple[Log, RunFold] | None:
-        """The end of the run's log and its fold; the whole log where there are observers, which get all of it."""
-        if not self._config.observers:
-            found = await load_recent(self._store, run_id)
-            return None if found is None else found[1:]
-        stored = await self._store.load(run_id)
-        return None if stored is None or stored.log is None else (stored.log, fold_log(stored.log))
+    async def _load(self, run_id: str) -> tuple[Log, RunFold, int] | None:
+        """The end of the run's log, its fold, and how many drivers died with it; the whole log where there are
+        observers, which get all of it."""
+        found = await load_recent(self._store, run_id)
+        if found is None:
+            return None
+        stored, log, run = found
+        if self._config.observers and log.start:
+            whole = await self._store.load(run_id)
+            if whole is None or whole.log is None:
+                return None
+            log, run = whole.log, fold_log(whole.log)
+        return log, run, stored.takeovers
 
     def _session_of(self, run: RunFold) -> Session | None:
         if run.session is None:
@@ -241,10 +246,6 @@ class RunDriver:
                 f"The run writes into session '{run.session}': give the desk a session_factory that opens it."
             )
         return open_session(self._session_factory, run.session, run.session_place)
-
-    async def _takeovers(self, run_id: str) -> int:
-        row = await self._store.run(run_id)
-        return row.takeovers if row is not None else 0
 
     async def _park(self, run_id: str, takeovers: int) -> None:
         """A run that took too many drivers down waits for an operator: `desk.resume` gives it another chance."""

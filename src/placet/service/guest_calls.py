@@ -1,81 +1,50 @@
-"""Calls that guests execute: proposed, decided, claimed, reported. What the embedded gate and the desk's API both use.
-
-Every change is one append to the session's run, at the position that was looked at; on a conflict it is looked at
-again. What follows from a change (a deadline, a rejection's text, the end of a session) is part of the same append.
-"""
+"""Calls that guests execute: proposed, decided, claimed, reported. The embedded gate and the desk's API use it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
-import weakref
-from collections.abc import Awaitable, Callable
-from typing import Literal, TypeVar
+from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
-from placet.clock import SYSTEM_CLOCK, Clock
-from placet.core.claim import (
-    AskedAnew,
-    AskedOthers,
-    Claim,
-    ClaimRefused,
-    LeaseLost,
-    Passed,
-    SetAside,
-    TakenBack,
-    judge_claim,
-)
-from placet.core.four_eyes import why_decision_does_not_count
-from placet.core.gate import may_be_granted
+from placet.core.gate import Ask, Free, Verdict
 from placet.core.guest import (
     GateCall,
     Guest,
-    Permit,
     Proposal,
     admitted,
     check_guest,
     checked,
     find_call,
-    view,
+    status_of,
     wakes_at,
 )
-from placet.core.holds import hold_on
 from placet.core.state import Call, RunFold
-from placet.core.transitions import RUNNABLE, Status
+from placet.core.transitions import Status
 from placet.facts.codec import Json, JsonObject
 from placet.facts.errors import (
     CallClaimed,
-    CallNotClaimable,
-    CallNotFound,
-    GateError,
-    PermitRefused,
     PositionConflict,
-    RunFinished,
     StoreError,
     TooManyWaiting,
     UserError,
 )
 from placet.facts.events import AnyFact, ProposedCall, RunStarted, SessionClosed
-from placet.facts.ids import call_id, mint, split_call_id
-from placet.ports import DeskStore, RequestQuery
-from placet.runtime.casting import not_carried
-from placet.runtime.granting import decision_by_grant, grants_that_decided
+from placet.facts.ids import mint, split_call_id
+from placet.ports import RequestQuery
 from placet.service import guest_facts as facts
-from placet.service.guest_answers import UNSETTLED, kept_output, permit_of, why_not_run
+from placet.service.guest_answers import UNSETTLED, kept_output
+from placet.service.guest_claims import GuestClaims
 from placet.service.guest_facts import Draft
-from placet.service.guest_limits import GuestLimits
-from placet.service.guest_permits import Permits
-from placet.service.guest_sessions import Place, Sessions, load_place
-from placet.service.guest_watch import Watcher
-from placet.service.rates import Buckets
+from placet.service.guest_policy import judge_proposed, note_requirement
+from placet.service.guest_runs import MAX_TRIES, pause_between_tries
+from placet.service.guest_sessions import Place, load_place
 
 logger = logging.getLogger("placet.gate")
 
-V = TypeVar("V")
 
-MAX_TRIES = 200
 HELD_LOOK_SECONDS = 1.0
 """How often a call that an operator holds back is looked at: to lift a hold appends nothing to its run."""
 LONGEST_WAIT = 60.0
@@ -84,29 +53,17 @@ MAX_RUNS_BACK = 100
 Reported = Literal["finished", "failed", "unknown"]
 
 
-class GuestCalls:
+class GuestCalls(GuestClaims):
     """The verbs of the gate, on a store. A guest is given, and sees and touches its own calls only."""
-
-    def __init__(self, store: DeskStore, clock: Clock = SYSTEM_CLOCK, limits: GuestLimits | None = None) -> None:
-        self._store = store
-        self._clock = clock
-        self.limits = limits or GuestLimits()
-        self._sessions = Sessions(store, clock)
-        self._permits = Permits(store, clock)
-        self._rates = Buckets(self.limits.asks_per_second, self.limits.burst, clock)
-        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
-        """Those of this process change a run one after the other, so that none of them starves."""
-        self.watcher = Watcher(store)
-
-    async def close(self) -> None:
-        await self.watcher.close()
 
     # -- proposing ----------------------------------------------------------------------------------------------------
 
     async def propose(self, guest: Guest, proposal: Proposal) -> GateCall:
         """The call of this identity: as it stands, if there is one; else it is asked about."""
         check_guest(guest)
-        if not self.limits.passes:
+        if self.limits.lets_through(guest, proposal.tool):
+            proposal = msgspec.structs.replace(proposal, needs_approval=False)
+        elif not self.limits.passes:
             proposal = msgspec.structs.replace(proposal, needs_approval=True)
         proposed, values = checked(guest, proposal)
         for _ in range(MAX_TRIES):
@@ -125,7 +82,7 @@ class GuestCalls:
                     return await self._propose(guest, proposal, proposed, values, place)
                 except PositionConflict:
                     pass
-            await _pause()
+            await pause_between_tries()
         raise StoreError(f"Session '{proposal.session}' changes so often that nothing can be proposed: try again.")
 
     async def _found(self, guest: Guest, proposal: Proposal, place: Place, digest: str) -> GateCall | None:
@@ -158,7 +115,7 @@ class GuestCalls:
         try:
             await self._append(place, draft)
         except PositionConflict:
-            await _pause()
+            await pause_between_tries()
 
     async def _propose(
         self,
@@ -168,17 +125,26 @@ class GuestCalls:
         values: JsonObject | None,
         place: Place,
     ) -> GateCall:
-        if proposal.needs_approval is not False:
-            await self._check_limits(guest)
         draft = Draft(place.run)
         if not len(place.log):
             about = f"Calls of guest {guest.name}, through {guest.source}, in session {proposal.session}."
             draft.note(RunStarted(guest.agent, about, None, by=guest.name))
             draft.note(admitted(guest, proposal.session, self.limits.idle_seconds, place.before))
-        call = facts.propose(draft, proposed, values, proposal, self._now())
+        call = facts.propose(draft, proposed, values)
+        verdict = await self._judged(draft, place.log.run_id, call, asks=proposal.needs_approval is not False)
+        if isinstance(verdict, Ask):
+            await self._check_limits(guest)
+        facts.judged(draft, call, verdict, proposal, self._now())
+        if isinstance(verdict, Ask):
+            note_requirement(draft, call, None if verdict.question is None else verdict.question.requirement)
         await self._decide_by_grants(draft, place.log.run_id)
         await self._append(place, draft)
         return await self._shown(place, call)
+
+    async def _judged(self, draft: Draft, run_id: str, call: Call, *, asks: bool) -> Verdict:
+        if self._policy is None:
+            return Ask() if asks else Free()
+        return await judge_proposed(draft, self._store, run_id, self._policy.current(), call, self._now(), asks=asks)
 
     async def _check_limits(self, guest: Guest) -> None:
         wait = self._rates.take(guest.name)
@@ -192,21 +158,6 @@ class GuestCalls:
                 "are decided, or withdraw them."
             )
 
-    async def _decide_by_grants(self, draft: Draft, run_id: str) -> None:
-        """Let standing decisions decide what waits. Each use is a decision of its own in the log."""
-        run, now = draft.run, self._now()
-        waiting = [call for call in run.calls.values() if may_be_granted(call, now)]
-        if not waiting:
-            return
-        standing = list(await self._store.standing_grants(run.response_agent))
-        if not standing and not run.ledger.grants():
-            return
-        four_eyes = await self._store.four_eyes()
-        for call in waiting:
-            made = await decision_by_grant(self._store, run_id, run, run, call, standing, four_eyes, now)
-            if made is not None:
-                draft.note(made)
-
     # -- looking and waiting ------------------------------------------------------------------------------------------
 
     async def look(self, guest: Guest, call: str) -> GateCall:
@@ -218,6 +169,11 @@ class GuestCalls:
             await self.tend(run_id)
             place, found = await self._of_guest(guest, run_id, local)
         return await self._shown(place, found)
+
+    async def entry(self, guest: Guest, call: str) -> Call:
+        """The call as the log has it, for whoever tells of it in other words."""
+        run_id, local = split_call_id(call)
+        return (await self._of_guest(guest, run_id, local))[1]
 
     async def wait(self, guest: Guest, call: str, seconds: float) -> GateCall:
         """The call as it stands when something can be done about it, or when the time is over."""
@@ -236,153 +192,30 @@ class GuestCalls:
                     return found
                 await _event(news, self._pause_for(found, left))
 
+    async def wait_for_any(self, guest: Guest, calls: Sequence[str], seconds: float) -> list[GateCall]:
+        """Of these calls those about which something can be done, as soon as there is one; none when the time is over.
+        Who waits for many costs no more than who waits for one."""
+        time = asyncio.get_running_loop().time
+        until = time() + min(seconds, LONGEST_WAIT)
+        places = {call: split_call_id(call) for call in calls}
+        async with self.watcher.listen_to_all(places) as news:
+            found = [await self.look(guest, call) for call in places]
+            while True:
+                settled = [call for call in found if call.status not in UNSETTLED]
+                left = until - time()
+                if settled or left <= 0 or self.watcher.is_ending:
+                    return settled
+                pause = min([self._pause_for(call, left) for call in found], default=left)
+                await _event(news.event, pause)
+                named = news.take() or set(places)  # the pause is over: something may be due
+                found = [await self.look(guest, call.id) if call.id in named else call for call in found]
+
     def _pause_for(self, found: GateCall, left: float) -> float:
         if found.status == "held":
-            return min(left, HELD_LOOK_SECONDS)
+            return min(left, HELD_LOOK_SECONDS)  # an operator's hold, or a time before which it must not begin
         if found.expires_at is not None:
             return min(left, max(0.0, found.expires_at - self._clock.now()) + 0.01)
         return left
-
-    # -- claiming -----------------------------------------------------------------------------------------------------
-
-    async def claim(
-        self,
-        guest: Guest,
-        call: str,
-        lease_seconds: float | None = None,
-        *,
-        again: bool = False,
-        key: str | None = None,
-    ) -> Permit:
-        """The right to execute the call, or an error that says why not. `again`: of a call that this guest claimed
-        before, the permit once more; the one before is void. `key`: a secret of code that claims, by which the same
-        claim can be asked for twice, where its answer was lost."""
-        seconds = self._lease(lease_seconds)
-        run_id, local = split_call_id(call)
-        place, found = await self._of_guest(guest, run_id, local)
-        if again and found.status is Status.STARTED and found.permit is not None:
-            return await self._again(guest, place, found, seconds)
-        same = await self._same_claim(place, found, key)
-        if same is not None:
-            return same
-        refusal = await self._why_not_claimable(place.run, run_id, found)
-        if refusal is not None:
-            raise refusal
-        until = self._now() + seconds
-        asks_at = until + (0.0 if _asks(found) else self.limits.recovery_seconds)
-        permit, token = await self._permits.prepare(call, guest.name, until, asks_at, key)
-        try:
-            after = await self._change(run_id, lambda draft: self._claim(guest, draft, run_id, local, permit))
-        except GateError:  # certainly not claimed; after anything else nobody knows, and the lease says when to ask
-            await self._permits.end(permit)
-            raise
-        claimed = after.run.calls[local]
-        if claimed.permit != permit:  # the session ended in between
-            await self._permits.end(permit)
-            raise why_not_run(view(run_id, after.run, claimed))
-        if not guest_reports(after.run):
-            await self._permits.end(permit)
-        return permit_of(view(run_id, after.run, claimed), token, until)
-
-    async def _claim(self, guest: Guest, draft: Draft, run_id: str, local: str, permit: str) -> GateError | None:
-        """The last look before the claim: the one that every call passes, whoever executes it."""
-        run, now = draft.run, self._now()
-        call = self._own(guest, run, run_id, local)
-        refusal = await self._why_not_claimable(draft.run, run_id, call)
-        if refusal is not None:
-            return refusal
-        decision = call.decision
-        four_eyes = await self._store.four_eyes() if decision is not None else ()
-        grants = await grants_that_decided(self._store, run_id, run, [call])
-        verdict = judge_claim(
-            Claim(
-                call=call,
-                run_id=run_id,
-                agent=run.response_agent,
-                now=now,
-                has_lease=True,
-                is_cancelled=run.cancel_asked is not None,
-                holds=await self._store.holds(),
-                digests=(facts.digest_now(run, call),),
-                not_theirs=why_decision_does_not_count(four_eyes, run, decision)
-                if four_eyes and decision is not None
-                else None,
-                valid_for=call.proposed.approval_valid_for if call.proposed is not None else None,
-                grant=grants[0] if grants else None,
-                not_carried=await not_carried(self._store, run, call, grants[0] if grants else None, four_eyes),
-            )
-        )
-        match verdict:
-            case Passed():
-                facts.start(draft, call, permit)
-                return None
-            case SetAside():
-                held = view(run_id, run, call, is_held=True)
-                return CallNotClaimable(f"Call {held.id} may run, and an operator holds it back: wait.", held)
-            case ClaimRefused() | AskedAnew() | TakenBack():
-                facts.void(draft, call, verdict, now)
-                await self._decide_by_grants(draft, run_id)
-                return CallNotClaimable(f"Call {call_id(run_id, local)} cannot begin: {verdict.why}.")
-            case LeaseLost() | AskedOthers():
-                raise AssertionError("a guest's claim rests on no lease of a driver")
-
-    async def _why_not_claimable(self, run: RunFold, run_id: str, call: Call) -> GateError | None:
-        if call.status in RUNNABLE or await self._may_be_begun_again(call):
-            return None
-        return why_not_run(view(run_id, run, call))
-
-    async def _may_be_begun_again(self, call: Call) -> bool:
-        """Whether its guest said that it may be repeated, and whoever executed it is gone."""
-        is_safe = call.proposed is not None and call.proposed.recovery == "retry" and call.attempts < facts.MAX_ATTEMPTS
-        return call.status is Status.STARTED and is_safe and await self._is_left(call)
-
-    async def _is_left(self, call: Call) -> bool:
-        if call.status is not Status.STARTED or call.permit is None:
-            return False
-        lease = await self._permits.lease(call.permit)
-        return lease is None or lease.until <= self._now()
-
-    async def _same_claim(self, place: Place, call: Call, key: str | None) -> Permit | None:
-        """The permit that was given out under this key, while it counts."""
-        token = await self._permits.token_of(call.permit, key)
-        if token is None or call.permit is None:
-            return None
-        shown = view(place.log.run_id, place.run, call)
-        if call.outcome == "released":
-            return permit_of(shown, token, self._now())
-        lease = await self._permits.lease(call.permit) if call.status is Status.STARTED else None
-        return None if lease is None or lease.until <= self._now() else permit_of(shown, token, lease.until)
-
-    async def _again(self, guest: Guest, place: Place, call: Call, seconds: float) -> Permit:
-        assert call.permit is not None
-        shown = view(place.log.run_id, place.run, call)
-        until = self._now() + seconds
-        asks_at = until + (0.0 if _asks(call) else self.limits.recovery_seconds)
-        token = await self._permits.hand_out_again(call.permit, shown.id, guest.name, until, asks_at)
-        return permit_of(shown, token, until, is_again=True)
-
-    async def renew(self, guest: Guest, call: str, token: str, lease_seconds: float | None = None) -> float:
-        """How long the permit lasts from now on; PermitRefused where its lease has ended."""
-        seconds = self._lease(lease_seconds)
-        permit = await self._permits.check(token, call, guest.name)
-        run_id, local = split_call_id(call)
-        _, found = await self._of_guest(guest, run_id, local)
-        until = self._now() + seconds
-        asks_at = until + (0.0 if _asks(found) else self.limits.recovery_seconds)
-        is_at_work = found.status is Status.STARTED and found.permit == permit
-        if not is_at_work or not await self._permits.renew(permit, until, asks_at):
-            raise PermitRefused(
-                f"The lease of call {call} has ended, or another process has it: a person is asked about what you did. "
-                "Report it with this token all the same."
-            )
-        return until
-
-    def _lease(self, seconds: float | None) -> float:
-        if seconds is None:
-            return self.limits.lease_seconds
-        if not 0 < seconds <= self.limits.max_lease:
-            raise UserError(f"A lease has up to {self.limits.max_lease:g} seconds here, not {seconds:g}.")
-        return seconds
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 
@@ -394,14 +227,13 @@ class GuestCalls:
         permit = await self._permits.check(token, call, guest.name)
         run_id, local = split_call_id(call)
         place, found = await self._of_guest(guest, run_id, local)
-        if found.status is Status.ENDED and found.permit == permit and found.outcome == outcome:
+        if found.status is Status.ENDED and found.permit == permit and status_of(found) == outcome:
             return await self._shown(place, found)  # told twice: the answer to the first report was lost
-        if place.run.has_ended:
-            self._alarm(call, outcome, "its session is over")
-            return await self._shown(place, found)
         text = kept_output(found.name, output, self.limits.max_output)
+        heard: list[Draft] = []
 
         def tell(draft: Draft) -> None:
+            heard.append(draft)
             told = self._own(guest, draft.run, run_id, local)
             if outcome == "unknown":
                 if told.status is Status.STARTED and told.permit == permit:
@@ -410,6 +242,9 @@ class GuestCalls:
                 self._alarm(call, outcome, f"it is {told.status.value} under another permit or decision")
 
         after = await self._change(run_id, tell)
+        if not heard and outcome != "unknown":
+            self._alarm(call, outcome, "its session is over")
+            await self._permits.keep_report(permit, call, guest.name, outcome)
         await self._permits.end(permit)
         return await self._shown(after, after.run.calls[local])
 
@@ -443,12 +278,6 @@ class GuestCalls:
             if not place.run.has_ended:
                 await self._change(run_id, _end_session)
             run_id = place.before
-
-    async def _place_or_none(self, run_id: str) -> Place | None:
-        try:
-            return await load_place(self._store, run_id)
-        except RunFinished:  # it was erased
-            return None
 
     # -- what is due --------------------------------------------------------------------------------------------------
 
@@ -496,91 +325,11 @@ class GuestCalls:
         if lease is not None and lease.asks_at <= self._now():
             await self._permits.end(permit)
 
-    # -- inside -------------------------------------------------------------------------------------------------------
-
-    async def _change(
-        self, run_id: str, act: Callable[[Draft], Awaitable[GateError | None] | GateError | None]
-    ) -> Place:
-        """Look, say what follows, and append it if nobody else spoke in between. An error that `act` gives back is
-        raised when what it noted is written."""
-        for _ in range(MAX_TRIES):
-            async with self._lock(run_id):
-                place = await load_place(self._store, run_id)
-                if place is None:
-                    raise CallNotFound(f"There is no session {run_id}.")
-                if place.run.has_ended:
-                    return place
-                draft = Draft(place.run)
-                said = act(draft)
-                error = await said if isinstance(said, Awaitable) else said
-                facts.follow_up(draft, self._now(), place.last)
-                try:
-                    await self._append(place, draft)
-                except PositionConflict:
-                    pass
-                else:
-                    if error is not None:
-                        raise error
-                    return place
-            await _pause()
-        raise StoreError(f"Session {run_id} changes so often that nothing could be appended to it: try again.")
-
-    async def _append(self, place: Place, draft: Draft) -> None:
-        if draft.facts:
-            line = place.log.next_line(self._now(), draft.facts)
-            await self._store.append(None, place.log, [line], draft.run)
-            place.log.append(line)
-
-    async def _of_guest(self, guest: Guest, run_id: str, local: str) -> tuple[Place, Call]:
-        place = await self._place_or_none(run_id) if run_id else None
-        if place is None:
-            raise CallNotFound(f"Guest {guest.name} has no such call.")
-        return place, self._own(guest, place.run, run_id, local)
-
-    def _own(self, guest: Guest, run: RunFold, run_id: str, local: str) -> Call:
-        """The call, if it is this guest's: of others' it is not even said that they are there."""
-        call = run.calls.get(local)
-        if run.guest is None or run.guest.guest != guest.name or call is None or call.proposed is None:
-            raise CallNotFound(f"Guest {guest.name} has no such call.")
-        return call
-
-    async def _shown(self, place: Place, call: Call) -> GateCall:
-        run, run_id = place.run, place.log.run_id
-        is_held = False
-        if call.status in RUNNABLE:
-            holds = await self._store.holds()
-            is_held = bool(holds) and hold_on(holds, run_id, run.response_agent, call.name) is not None
-        is_left = not _asks(call) and await self._is_left(call)
-        return view(run_id, run, call, is_held=is_held, is_left=is_left)
-
-    def _lock(self, run_id: str) -> asyncio.Lock:
-        lock = self._locks.get(run_id)
-        if lock is None:
-            lock = self._locks[run_id] = asyncio.Lock()
-        return lock
-
-    def _now(self) -> float:
-        return round(self._clock.now(), 3)
-
 
 def _end_session(draft: Draft) -> None:
     if draft.run.closed is None:
         draft.note(SessionClosed("closed"))
     facts.close(draft)
-
-
-def guest_reports(run: RunFold) -> bool:
-    return run.guest is not None and run.guest.reports
-
-
-def _asks(call: Call) -> bool:
-    """Whether a person is asked at once when whoever executes the call is gone."""
-    return call.proposed is None or call.proposed.recovery == "ask" or call.attempts >= facts.MAX_ATTEMPTS
-
-
-async def _pause() -> None:
-    """Between two tries, so that those of several processes do not meet again."""
-    await asyncio.sleep(random.uniform(0.0, 0.02))  # noqa: S311  # no secret
 
 
 async def _event(event: asyncio.Event, seconds: float) -> None:

@@ -11,8 +11,9 @@ from typing import Literal
 from placet.core.claim import AskedAnew, ClaimRefused, TakenBack
 from placet.core.deciding import asked_anew
 from placet.core.fold import apply
-from placet.core.gate import digest_of
+from placet.core.gate import Ask, Free, Verdict, digest_of
 from placet.core.guest import Proposal, is_idle
+from placet.core.policy import Question, first_deadline
 from placet.core.state import Call, RunFold
 from placet.core.transitions import CONCLUDABLE, RUNNABLE, Status
 from placet.facts.codec import Json, JsonObject
@@ -40,6 +41,8 @@ from placet.runtime.output import as_answer
 
 MAX_ATTEMPTS = 3
 """So often a guest may begin a call again by itself, if each time nobody learned what happened to it."""
+MAX_LATE_REPORTS = 10
+"""Of one call: a guest that tells something else each time does not make the log grow without bound."""
 GONE = "its guest claimed it and did not report in time, so it is unknown whether it happened"
 UNKNOWN = "its guest says that it was broken off, and that it is unknown whether it happened"
 WITHDRAWN = "This call was not carried out: its guest withdrew it."
@@ -61,18 +64,29 @@ class Draft:
         self.facts.append(fact)
 
 
-def propose(draft: Draft, proposed: ProposedCall, values: JsonObject | None, proposal: Proposal, now: float) -> Call:
-    """The call is proposed and judged in one append: there is no moment in which it is neither allowed nor held."""
+def propose(draft: Draft, proposed: ProposedCall, values: JsonObject | None) -> Call:
+    """The first half of an append: the call is proposed, and `judged` says in the second half what becomes of it. There
+    is no moment in which it is neither allowed nor held."""
     draft.note(CallsProposed([proposed]))
     call = next(reversed(draft.run.calls.values()))
     if values is not None:
         draft.note(ArgumentsValidated(call.id, values))
-    if proposal.needs_approval is False:
-        draft.note(CallsAllowed([call.id]))
-        return call
-    until = None if proposal.decide_within is None else round(now + proposal.decide_within, 3)
-    draft.note(_question(draft.run, call, None, until, proposal.at_deadline))
     return call
+
+
+def judged(draft: Draft, call: Call, verdict: Verdict, proposal: Proposal, now: float) -> None:
+    """What is said about a proposed call: it may run, a person is asked, or its guest reads why not."""
+    match verdict:
+        case Free():
+            draft.note(CallsAllowed([call.id]))
+        case Ask():
+            within, at_deadline = first_deadline(proposal.decide_within, proposal.at_deadline, verdict.question)
+            until = None if within is None else round(now + within, 3)
+            draft.note(_question(draft.run, call, verdict.why, until, at_deadline))
+        case str():
+            draft.note(CallEnded(call.id, "denied", verdict))
+        case _:
+            raise AssertionError("the arguments of a guest's call were checked before")
 
 
 def _question(
@@ -81,7 +95,19 @@ def _question(
     proposed = _proposed(call)
     digest = digest_of(run.path, run.response_agent, proposed.tool, proposed.fingerprint, _asked(call))
     deadline = at_deadline if until is not None else None
-    return CallHeld(call.id, digest, proposed.tool, proposed.fingerprint, why, until, deadline)
+    rules = call.policy.rules if call.policy is not None else None
+    return CallHeld(
+        call.id,
+        digest,
+        proposed.tool,
+        proposed.fingerprint,
+        why,
+        until,
+        deadline,
+        None,
+        irreversible=False,
+        rules=rules,
+    )
 
 
 def _proposed(call: Call) -> ProposedCall:
@@ -171,7 +197,13 @@ def doubt(draft: Draft, call: Call, why: str) -> None:
     draft.note(CallInDoubt(call.id, digest, proposed.tool, proposed.fingerprint, why + evidence))
 
 
-def void(draft: Draft, call: Call, verdict: ClaimRefused | AskedAnew | TakenBack, now: float) -> None:
+def void(
+    draft: Draft,
+    call: Call,
+    verdict: ClaimRefused | AskedAnew | TakenBack,
+    now: float,
+    question: Question | None = None,
+) -> None:
     """The last look before a claim objects: the approval does not count, and a person is asked, or nobody is."""
     if isinstance(verdict, TakenBack):
         revoked = DecisionRevoked(call.id, None, now, verdict.why)
@@ -181,7 +213,9 @@ def void(draft: Draft, call: Call, verdict: ClaimRefused | AskedAnew | TakenBack
     elif call.status is Status.CLEARED:
         doubt(draft, call, verdict.why)
     elif isinstance(verdict, AskedAnew):
-        draft.note(_question(draft.run, call, verdict.why, None, "reject"))
+        within, at_deadline = first_deadline(None, "reject", question)
+        until = None if within is None else round(now + within, 3)
+        draft.note(_question(draft.run, call, verdict.why, until, at_deadline))
     else:
         draft.note(CallEnded(call.id, "denied", f"Tool '{call.name}' was not run: {verdict.why}."))
 
@@ -197,7 +231,7 @@ def report(draft: Draft, call: Call, permit: str, outcome: Reported, output: Jso
         draft.note(CallEnded(call.id, outcome, output))
         return True
     evidence = LateReport(call.id, permit, outcome, output)
-    if evidence not in call.late_reports:
+    if evidence not in call.late_reports and len(call.late_reports) < MAX_LATE_REPORTS:
         draft.note(evidence)
     if is_last_claim and call.status in (Status.IN_DOUBT, Status.CLEARED):
         draft.note(CallEnded(call.id, outcome, output))

@@ -10,16 +10,18 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+from typing import Literal
 
 import msgspec
 
 from placet.clock import Clock
 from placet.facts.codec import encode
 from placet.facts.errors import PermitRefused
+from placet.facts.events import ReportedAfterEnd
 from placet.facts.ids import mint
-from placet.ports import DeskStore, StoredRecord
+from placet.ports import DeskStore, RecordStep, StoredRecord
 
-PERMIT, LEASE = "permit", "permit_lease"
+PERMIT, LEASE, REPORT = "permit", "permit_lease", "permit_report"
 PERMIT_KEPT = 100 * 86_400.0
 """For how long a late report is still recognized."""
 NOT_VALID = "This token is not one of this call's permits: claim the call, or look what became of it."
@@ -103,6 +105,13 @@ class Permits:
     async def end(self, permit: str) -> None:
         """The call has ended, or a person is asked about it: there is nothing left to wait for."""
         await self._store.take_record(LEASE, permit)
+
+    async def keep_report(self, permit: str, call: str, guest: str, outcome: Literal["finished", "failed"]) -> None:
+        """Write down, once, what was reported about a call whose session is over: nothing follows in its own log."""
+        now, name = round(self._clock.now(), 3), f"{permit}.{outcome}"
+        kept = StoredRecord(kind=REPORT, id=name, data="{}", owner=call, expires_at=now + PERMIT_KEPT)
+        step = RecordStep(kind=REPORT, id=name, was=None, now=kept)
+        await self._store.change_records([step], [ReportedAfterEnd(call, guest, outcome, now)], at=now)
 
     async def over(self, now: float) -> list[tuple[str, PermitLease]]:
         """The leases that ended without a report, about which people are to be asked now."""

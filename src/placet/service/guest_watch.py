@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Protocol
 
 from placet.core.log import read_line
 from placet.facts.errors import PlacetError
@@ -20,12 +21,39 @@ RETRY_SECONDS = 0.5
 CATCH_UP = 500
 
 
+class Rings(Protocol):
+    def set(self) -> None: ...
+
+
+class News:
+    """Which of many calls there is news about. One waits for all of them."""
+
+    def __init__(self) -> None:
+        self.about: set[str] = set()
+        self.event = asyncio.Event()
+
+    def take(self) -> set[str]:
+        self.event.clear()
+        found, self.about = self.about, set()
+        return found
+
+
+class _OneOfMany:
+    def __init__(self, news: News, name: str) -> None:
+        self._news = news
+        self._name = name
+
+    def set(self) -> None:
+        self._news.about.add(self._name)
+        self._news.event.set()
+
+
 class Watcher:
     """Wakes whoever waits for a call when its run's log says something about it."""
 
     def __init__(self, store: DeskStore) -> None:
         self._store = store
-        self._waiting: dict[str, dict[str, set[asyncio.Event]]] = {}
+        self._waiting: dict[str, dict[str, set[Rings]]] = {}
         self._reader: asyncio.Task[None] | None = None
         self._is_reading = asyncio.Event()
         self.waits = 0
@@ -36,19 +64,42 @@ class Watcher:
     async def listen(self, run_id: str, call: str) -> AsyncIterator[asyncio.Event]:
         """An event that is set whenever there is news about the call. From here on nothing is missed."""
         event = asyncio.Event()
-        places = self._waiting.setdefault(run_id, {}).setdefault(call, set())
-        places.add(event)
+        async with self._reading():
+            self._enter(run_id, call, event)
+            try:
+                yield event
+            finally:
+                self._leave(run_id, call, event)
+
+    @contextlib.asynccontextmanager
+    async def listen_to_all(self, calls: Mapping[str, tuple[str, str]]) -> AsyncIterator[News]:
+        """One event for many calls, each given by its name with its run and its id there."""
+        news = News()
+        async with self._reading():
+            places = [(run_id, call, _OneOfMany(news, name)) for name, (run_id, call) in calls.items()]
+            for each in places:
+                self._enter(*each)
+            try:
+                yield news
+            finally:
+                for each in places:
+                    self._leave(*each)
+
+    @contextlib.asynccontextmanager
+    async def _reading(self) -> AsyncIterator[None]:
         self.waits += 1
         try:
             if self._reader is None:  # no await in between: there is one
                 self._reader = asyncio.create_task(self._read())
             await self._is_reading.wait()
-            yield event
+            yield
         finally:
             self.waits -= 1
-            self._leave(run_id, call, event)
 
-    def _leave(self, run_id: str, call: str, event: asyncio.Event) -> None:
+    def _enter(self, run_id: str, call: str, event: Rings) -> None:
+        self._waiting.setdefault(run_id, {}).setdefault(call, set()).add(event)
+
+    def _leave(self, run_id: str, call: str, event: Rings) -> None:
         of_run = self._waiting[run_id]
         of_run[call].discard(event)
         if not of_run[call]:

@@ -148,7 +148,9 @@ class _Person(msgspec.Struct, frozen=True):
     role: str
     decides: tuple[_Scope, ...] = (_Scope(),)
     is_active: bool = True
-    owner: str = ""
+    owner: str | None = None
+    groups: tuple[str, ...] = ()
+    same_as: str | None = None
 
     @property
     def patterns(self) -> list[Pattern]:
@@ -174,11 +176,15 @@ def _of_users(users: Mapping[str, _Person | None], logged: Mapping[str, UserChan
         fact = logged.get(name)
         if fact is None or fact.change == "removed":
             yield f"the operators' log knows of no user {name}: added without Placet, or before it recorded users"
-        elif user is None or (user.role, user.patterns, user.is_active) != (fact.role, fact.decides, fact.is_active):
+        elif user is None or _rights(user, user.patterns) != _rights(fact, fact.decides):
             yield f"user {name} may do something else than the operators' log says"
     for name, fact in logged.items():
         if fact.change != "removed" and name not in users:
             yield f"user {name} is gone, and the operators' log has no removal"
+
+
+def _rights(user: _Person | UserChanged, decides: Sequence[Pattern]) -> tuple[object, ...]:
+    return user.role, decides, user.is_active, list(user.groups), user.owner, user.same_as
 
 
 def _of_tokens(tokens: Mapping[str, _Person | None], logged: Mapping[str, TokenChanged]) -> Iterator[str]:

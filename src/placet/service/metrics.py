@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from placet.policy.backtest import SAID
 from placet.ports import StoreNumbers
+from placet.service.policy_state import PolicyState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -47,6 +49,27 @@ def store_families(store: StoreNumbers) -> Iterator[Metric]:
     yield gauge("placet_runs_ended_last_minute", "Runs that ended in the last minute.", store.ended_last_minute)
     yield gauge("placet_requests_pending", "Requests that wait for people.", store.pending)
     yield gauge("placet_requests_oldest_seconds", "How long the oldest of them has waited.", oldest)
+
+
+def policy_families(state: PolicyState) -> Iterator[Metric]:
+    """The policy in force, files that did not load, and what rules said beside what people decided. Nothing where no
+    policy was ever in force."""
+    if state.in_force is None:
+        return
+    info = GaugeMetricFamily("placet_policy_info", "The policy in force.", labels=["version", "origin"])
+    info.add_metric([state.in_force.version, state.in_force.origin], 1)
+    yield info
+    yield gauge("placet_policy_refused", "Processes whose policy file does not load.", len(state.refused))
+    labels = ["rule", "rollout", "verdict"]
+    heard = CounterMetricFamily("placet_policy_rule_heard", "Calls about which a rule spoke.", labels=labels)
+    text = "What people decided about calls about which a rule spoke."
+    people = CounterMetricFamily("placet_policy_rule_decisions", text, labels=[*labels, "people"])
+    for each in state.rules:
+        which = [each.name, each.mode, each.verdict]
+        heard.add_metric(which, each.heard)
+        for said in SAID:
+            people.add_metric([*which, said], getattr(each, said))
+    yield from (heard, people)
 
 
 def gauge(name: str, text: str, value: float) -> Metric:

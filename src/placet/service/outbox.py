@@ -17,15 +17,19 @@ from typing import TypeAlias
 
 import msgspec
 
-from placet.channels.webhook import WebhookChannel
+from placet.channels.webhook import allowed_hosts
 from placet.clock import Clock
 from placet.facts.codec import JsonObject, encode
+from placet.facts.errors import UserError
 from placet.facts.ids import mint
 from placet.ports import Channel, Delivered, DeskStore, OutgoingMessage, StoredRecord
+from placet.service.channel_making import make_channel
+from placet.service.digests import Digest
 from placet.service.outbox_events import Event, events_of, iso
 from placet.service.subscriptions import (
     CURSOR,
     DEAD,
+    DIGEST,
     MOST_DEAD,
     PARKED,
     Letter,
@@ -41,6 +45,8 @@ from placet.stores.outages import Outage
 logger = logging.getLogger("placet.outbox")
 
 LEASE = "outbox_lease"
+PLACE = "outbox_place"
+"""The kind of the record that says where people reach the desk: processes that serve no pages know it from there."""
 AT_ONCE = 8
 """Messages about different requests that one receiver gets at the same time."""
 BATCH = 100
@@ -49,6 +55,8 @@ MOST_PARKED = 500
 """With so many, the receiver is down: nothing more is read for it until some got through, or were given up."""
 IS_DOWN = 5
 """Failures in a row after which only one message at a time is tried."""
+PATIENCE = 3 * 24 * 3600.0
+"""Seconds in which nothing gets through before a subscription is suspended: others wait for it to forget old runs."""
 FAR = 1000
 """Appends that mean nothing to a subscription, after which its cursor is written all the same."""
 
@@ -81,30 +89,37 @@ class Outbox:
         clock: Clock,
         *,
         base_url: str = "",
-        allowed: Sequence[str] = (),
+        allowed: Sequence[str] | None = None,
         pace: Pace | None = None,
         channel_of: ChannelOf | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._base_url = base_url.rstrip("/")
+        self.base_url = base_url
+        """Where people reach the desk: the links in messages begin with it."""
         self._pace = pace or Pace()
-        self._allowed = tuple(allowed)
-        self._channel_of = channel_of or self._webhook
+        self._allowed = tuple(allowed_hosts() if allowed is None else allowed)
+        self._channel_of = channel_of or self._make_channel
         self._chance = chance
         self.subscriptions = Subscriptions(store, clock, self._allowed)
 
-    def _webhook(self, subscription: Subscription, now: float) -> Channel:
-        keys = [each.key for each in subscription.secrets if each.until is None or each.until > now]
-        return WebhookChannel(subscription.url, keys, allowed=self._allowed)
+    def _make_channel(self, subscription: Subscription, now: float) -> Channel:
+        return make_channel(subscription, now, self._allowed)
 
     async def test(self, subscription: Subscription) -> Delivered:
         """Send a message that means nothing, at once, and say what came of it."""
         now = self._clock.now()
         body = encode({"type": "test", "timestamp": iso(now), "data": {"subscription": subscription.name}})
         message = OutgoingMessage(id=mint("msg"), type="test", body=body)
-        return await self._channel_of(subscription, now).send(message, now)
+        return await self.try_to_send(subscription, message)
+
+    async def publish(self, base_url: str) -> None:
+        """Have all processes on this store begin their links with this address."""
+        self.base_url = base_url
+        record = StoredRecord(kind=PLACE, id="desk", data=base_url)
+        if not await self._store.replace_record(record):
+            await self._store.add_record(record)
 
     async def serve(self) -> None:
         """Until cancelled."""
@@ -114,6 +129,8 @@ class Outbox:
             while True:
                 try:
                     wanted = {each.id: each for each in await self.subscriptions.all() if each.suspended is None}
+                    if wanted and not self.base_url and (place := await self._store.record(PLACE, "desk")) is not None:
+                        self.base_url = place.data
                     await self._follow(wanted, senders)
                     outage.end()
                 except Exception as error:  # noqa: BLE001  # mostly a store that is away: there is another time
@@ -128,6 +145,9 @@ class Outbox:
         """One sender for each subscription, as it is now."""
         over = [name for name, (known, _) in senders.items() if wanted.get(name) != known]
         await _end([senders.pop(name)[1] for name in over])
+        for name in over:
+            if await self.subscriptions.find(name) is None:
+                await self.subscriptions.forget_letters(name)
         for name, subscription in wanted.items():
             if name not in senders:
                 senders[name] = (subscription, asyncio.create_task(self._send_for(subscription)))
@@ -189,18 +209,26 @@ class Outbox:
     def message_of(self, subscription: Subscription, event: Event) -> OutgoingMessage:
         place = f"{subscription.id}/{event.sequence}/{event.index}".encode()
         data = dict(event.data)
-        if self._base_url:
-            data["url"] = f"{self._base_url}{_page_of(event)}"
+        if (link := self.link(event)) is not None:
+            data["url"] = link
         if subscription.shows_arguments and event.arguments is not None:
             data["arguments"] = event.arguments
+            if event.summary is not None:
+                data["summary"] = event.summary
         body: JsonObject = {"type": event.type, "timestamp": iso(event.at), "data": data}
         message_id = f"msg_{hashlib.sha256(place).hexdigest()[:32]}"
         return OutgoingMessage(id=message_id, type=event.type, body=encode(body))
+
+    def link(self, event: Event) -> str | None:
+        """Where it is seen whole; None: nobody said yet where the desk is."""
+        return f"{self.base_url.rstrip('/')}{_page_of(event)}" if self.base_url else None
 
     async def try_to_send(self, subscription: Subscription, message: OutgoingMessage) -> Delivered:
         now = self._clock.now()
         try:
             return await self._channel_of(subscription, now).send(message, now)
+        except UserError as error:  # this process lacks what the channel needs
+            return Delivered(error=error.message)
         except Exception as error:  # a channel's bug must not stop what comes after
             logger.exception("channel failed", extra={"action": "channel_failed", "subscription": subscription.id})
             return Delivered(error=repr(error)[:300])
@@ -210,6 +238,8 @@ class Outbox:
 
 
 def _page_of(event: Event) -> str:
+    if event.type == DIGEST:
+        return "/inbox"
     request = event.data.get("request_id")
     return f"/runs/{event.key}" if request is None else f"/inbox?open={request}"
 
@@ -227,28 +257,59 @@ class _Sender:
         self._probe_at = 0.0
         """When a receiver that is down is tried again."""
         self._is_gone = False
+        self._saved = ""
+        """The cursor as it was written last."""
+        self._digest = Digest()
+        """What is told later, together."""
 
     async def send(self) -> None:
         stored = await self._store.record(CURSOR, self._subscription.id)
         if stored is None:  # it was removed
             return
-        saved = seen = read_cursor(stored)
+        self._saved = stored.data
+        seen, unsaved = read_cursor(stored), 0
         while not self._is_gone:
             parked = [read_letter(each) for each in await self._store.records(PARKED, owner=self._subscription.id)]
             await self._retry(parked)
+            if self._is_given_up(parked):
+                await self._outbox.subscriptions.suspend(self._subscription.id, "nothing got through for three days")
+                return
+            if await self._tell_together(seen) and not await self._save(seen):
+                return
             entries = await self._store.feed(seen, BATCH) if self._may_read(len(parked)) else []
             if not entries:
                 await self._wait(seen, parked)
                 continue
-            seen = entries[-1].sequence
+            seen, unsaved = entries[-1].sequence, unsaved + len(entries)
             events = [event for entry in entries for event in await events_of(self._store, entry)]
             wanted = [event for event in events if self._wants(event)]
             await self._tell(wanted)
-            if wanted or seen - saved >= FAR:  # what failed is parked by now: nothing is lost if we die here
-                if not await self._store.replace_record(cursor_record(self._subscription.id, seen), was=str(saved)):
-                    return  # another process went on: what it wrote stands
-                saved = seen
+            if (wanted or unsaved >= FAR) and self._digest.is_empty:
+                if not await self._save(seen):
+                    return
+                unsaved = 0
         await self._outbox.subscriptions.suspend(self._subscription.id, "the receiver answered that it is gone (410)")
+
+    async def _save(self, seen: int) -> bool:
+        """What failed is parked by now, so nothing is lost if we die here. False: another process went on, and what it
+        wrote stands."""
+        cursor = cursor_record(self._subscription.id, seen)
+        is_ours = await self._store.replace_record(cursor, was=self._saved)
+        self._saved = cursor.data
+        return is_ours
+
+    async def _tell_together(self, seen: int) -> bool:
+        """Tell what was collected, if it is time. Until then the cursor stands before it: whoever takes over collects
+        it again."""
+        digest = self._digest.due(self._subscription.every, seen, self._outbox._clock.now())
+        if digest is not None:
+            await self._tell_each([digest])
+        return digest is not None
+
+    def _is_given_up(self, parked: Sequence[Letter]) -> bool:
+        oldest = min((each.since for each in parked), default=float("inf"))
+        since = max(oldest, self._subscription.resumed_at)
+        return self._failures >= IS_DOWN and since < self._outbox._clock.now() - PATIENCE
 
     def _may_read(self, parked: int) -> bool:
         return parked < MOST_PARKED and self._failures < IS_DOWN and not self._is_gone
@@ -264,6 +325,13 @@ class _Sender:
         return self._subscription.filters.want(event.type, event.agent, event.tool, event.groups)
 
     async def _tell(self, events: Sequence[Event]) -> None:
+        """Tell these, now or together with others."""
+        if self._subscription.every is None:
+            await self._tell_each(events)
+        for event in events if self._subscription.every is not None else ():
+            self._digest.add(event, self._outbox.link(event))
+
+    async def _tell_each(self, events: Sequence[Event]) -> None:
         """Tell these: each request's in their order, several requests at once."""
         if not events:
             return
@@ -304,6 +372,8 @@ class _Sender:
             tries=tries,
             next_at=self._outbox.retry_at(max(1, tries)),
             error=result.error,
+            at=event.at,
+            since=self._outbox._clock.now(),
         )
         await self._store.add_record(letter_record(PARKED, self._subscription.id, letter))
         return False

@@ -1,36 +1,24 @@
 """What appends mean to those who are told: events about questions and runs, out of the store's feed.
 
-An event names ids and a link. What may be large or secret is asked for at the desk.
+An event names ids and a link. What may be large or secret is asked for at the desk. `EVENTS` is the one list: a fact
+that people should be told of gets one entry there.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from placet.core.index import RequestRecord
 from placet.core.log import read_line
+from placet.facts import events as e
 from placet.facts.codec import Json, JsonObject
 from placet.facts.errors import PlacetError
-from placet.facts.events import (
-    CallEnded,
-    CallHeld,
-    CallInDoubt,
-    DecisionMade,
-    DecisionRevoked,
-    InChild,
-    InputAsked,
-    PlainFact,
-    QuestionEscalated,
-    RunEnded,
-    RunStopped,
-    VoteCast,
-)
 from placet.facts.ids import request_id
 from placet.ports import DeskStore, FeedEntry
-from placet.service.subscriptions import EventType
 
 MOST_QUESTIONS = 200
 """Questions about one call that are looked through."""
@@ -40,7 +28,8 @@ UNANSWERED = ("expired", "superseded", "cancelled")
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int
     index: int
-    type: EventType
+    type: str
+    """One of `EVENT_TYPES`."""
     key: str
     """The request, or the run: what belongs together stays in order."""
     at: float
@@ -49,6 +38,85 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     groups: list[str]
     data: JsonObject
     arguments: Json = None
+    summary: str | None = None
+    """What would happen, in a sentence of the tool's own. It may say what the arguments say."""
+
+
+class Place(NamedTuple):
+    """Where a fact stands."""
+
+    store: DeskStore
+    entry: FeedEntry
+    at: float
+
+
+# -- which question a fact is about -----------------------------------------------------------------------------------
+
+AnyFact: TypeAlias = e.PlainFact
+FindRequest: TypeAlias = Callable[[Place, AnyFact], Awaitable[RequestRecord | None]]
+
+
+async def _just_asked(place: Place, fact: AnyFact) -> RequestRecord | None:
+    """The question that was asked with this digest at this time: a later one about the call may be there already."""
+    assert isinstance(fact, e.CallHeld | e.CallInDoubt | e.InputAsked)
+    found: RequestRecord | None = None
+    async for each in _questions(place, fact.call):
+        if (each.digest, each.created_at) == (fact.digest, place.at):
+            found = each
+    return found
+
+
+async def _named(place: Place, fact: AnyFact) -> RequestRecord | None:
+    """The question that the fact names by its number."""
+    assert isinstance(fact, e.VoteCast | e.VoteTakenBack | e.DecisionMade)
+    return await place.store.request(request_id(place.entry.run_id, fact.call, fact.request))
+
+
+async def _newest(place: Place, fact: AnyFact) -> RequestRecord | None:
+    """The last question about the fact's call."""
+    assert isinstance(fact, e.QuestionEscalated | e.DecisionRevoked | e.CallEnded)
+    found: RequestRecord | None = None
+    async for each in _questions(place, fact.call):
+        found = each
+    return found
+
+
+async def _questions(place: Place, call: str) -> AsyncIterator[RequestRecord]:
+    for number in range(1, MOST_QUESTIONS):
+        found = await place.store.request(request_id(place.entry.run_id, call, number))
+        if found is None:
+            return
+        yield found
+
+
+# -- the list ---------------------------------------------------------------------------------------------------------
+
+
+class Told(NamedTuple):
+    """How a kind of fact is told: under which name, about which question (None: about its run), with which fields."""
+
+    type: str
+    meaning: str
+    request: FindRequest | None
+    fields: tuple[str, ...] = ()
+    """Fields of the fact that the message repeats."""
+
+
+EVENTS: dict[type[e.Fact], Told] = {
+    e.CallHeld: Told("request.waiting", "a question waits for a person", _just_asked),
+    e.CallInDoubt: Told("request.waiting", "a question waits for a person", _just_asked),
+    e.InputAsked: Told("request.waiting", "a question waits for a person", _just_asked),
+    e.QuestionEscalated: Told("request.escalated", "nobody answered in time, and others are asked", _newest),
+    e.VoteCast: Told("request.voted", "somebody voted on it", _named, ("verdict", "by", "digest")),
+    e.VoteTakenBack: Told("request.vote_taken_back", "somebody took a vote back", _named, ("by",)),
+    e.DecisionMade: Told("request.decided", "it is decided", _named, ("verdict", "by", "digest")),
+    e.DecisionRevoked: Told("request.reopened", "an approval was taken back, and it waits again", _newest, ("by",)),
+    e.CallEnded: Told("request.closed", "it ended without an answer", _newest, ("outcome",)),
+    e.RunEnded: Told("run.ended", "a run has ended", None),
+    e.RunStopped: Told("run.stopped", "an error stopped a run", None),
+}
+EVENT_TYPES: dict[str, str] = {told.type: told.meaning for told in EVENTS.values()}
+"""What a subscription can choose from, and what each means."""
 
 
 async def events_of(store: DeskStore, entry: FeedEntry) -> list[Event]:
@@ -57,66 +125,23 @@ async def events_of(store: DeskStore, entry: FeedEntry) -> list[Event]:
         record = read_line(entry.text)
     except PlacetError:
         return []
-    found: list[Event] = []
-    for index, fact in enumerate(record.facts):
-        bare = fact.fact if isinstance(fact, InChild) else fact
-        is_nested = isinstance(fact, InChild)
-        event = await _event(store, entry, index, bare, record.at, is_nested=is_nested)
-        if event is not None:
-            found.append(event)
-    return found
+    place = Place(store, entry, record.at)
+    found = [await _event(place, index, fact) for index, fact in enumerate(record.facts)]
+    return [event for event in found if event is not None]
 
 
-async def _event(
-    store: DeskStore, entry: FeedEntry, index: int, fact: PlainFact, at: float, *, is_nested: bool
-) -> Event | None:
-    match fact:
-        case CallHeld() | CallInDoubt() | InputAsked():
-            request = await _newest(store, entry.run_id, fact.call, digest=fact.digest, created_at=at)
-            kind: EventType = "request.waiting"
-        case QuestionEscalated():
-            request, kind = await _newest(store, entry.run_id, fact.call), "request.escalated"
-        case VoteCast():
-            request, kind = await _question(store, entry.run_id, fact.call, fact.request), "request.voted"
-        case DecisionMade():
-            request, kind = await _question(store, entry.run_id, fact.call, fact.request), "request.decided"
-        case DecisionRevoked():
-            request, kind = await _newest(store, entry.run_id, fact.call), "request.reopened"
-        case CallEnded() if fact.outcome in UNANSWERED:
-            request, kind = await _newest(store, entry.run_id, fact.call), "request.closed"
-        case RunEnded() | RunStopped() if not is_nested:
-            return await _of_run(store, entry, index, fact, at)
-        case _:
-            return None
-    return None if request is None else _of_request(request, entry, index, kind, fact, at)
+async def _event(place: Place, index: int, fact: e.AnyFact) -> Event | None:
+    bare = fact.fact if isinstance(fact, e.InChild) else fact
+    told = EVENTS.get(type(bare))
+    if told is None or (isinstance(bare, e.CallEnded) and bare.outcome not in UNANSWERED):
+        return None
+    if told.request is None:
+        return None if isinstance(fact, e.InChild) else await _of_run(place, index, told)
+    request = await told.request(place, bare)
+    return None if request is None else _of_request(request, place, index, told, bare)
 
 
-async def _question(store: DeskStore, run_id: str, call: str, number: int) -> RequestRecord | None:
-    return await store.request(request_id(run_id, call, number))
-
-
-async def _newest(
-    store: DeskStore, run_id: str, call: str, *, digest: str | None = None, created_at: float | None = None
-) -> RequestRecord | None:
-    """The last question about a call, or the one that was asked with this digest at this time."""
-    found: RequestRecord | None = None
-    async for each in _questions(store, run_id, call):
-        if digest is None or (each.digest, each.created_at) == (digest, created_at):
-            found = each
-    return found
-
-
-async def _questions(store: DeskStore, run_id: str, call: str) -> AsyncIterator[RequestRecord]:
-    for number in range(1, MOST_QUESTIONS):
-        found = await _question(store, run_id, call, number)
-        if found is None:
-            return
-        yield found
-
-
-def _of_request(
-    request: RequestRecord, entry: FeedEntry, index: int, kind: EventType, fact: PlainFact, at: float
-) -> Event:
+def _of_request(request: RequestRecord, place: Place, index: int, told: Told, fact: AnyFact) -> Event:
     data: JsonObject = {
         "request_id": request.id,
         "run_id": request.run_id,
@@ -126,26 +151,19 @@ def _of_request(
         "digest": request.digest,
         "expires_at": None if request.expires_at is None else iso(request.expires_at),
     }
-    match fact:
-        case DecisionMade() | VoteCast():
-            data |= {"verdict": fact.verdict, "by": fact.by, "digest": fact.digest}
-        case DecisionRevoked():
-            data |= {"by": fact.by}
-        case CallEnded():
-            data |= {"outcome": fact.outcome}
-        case _:
-            pass
+    said = msgspec.structs.asdict(fact)
     return Event(
-        sequence=entry.sequence,
+        sequence=place.entry.sequence,
         index=index,
-        type=kind,
+        type=told.type,
         key=request.id,
-        at=at,
+        at=place.at,
         agent=request.agent,
         tool=request.tool,
         groups=_groups(request),
-        data=data,
+        data=data | {name: said[name] for name in told.fields},
         arguments=request.arguments,
+        summary=request.summary,
     )
 
 
@@ -155,23 +173,20 @@ def _groups(request: RequestRecord) -> list[str]:
     return sorted({group for step in request.ballot.requirement.steps() for group in step.groups})
 
 
-async def _of_run(
-    store: DeskStore, entry: FeedEntry, index: int, fact: RunEnded | RunStopped, at: float
-) -> Event | None:
-    run = await store.run(entry.run_id)
+async def _of_run(place: Place, index: int, told: Told) -> Event | None:
+    run = await place.store.run(place.entry.run_id)
     if run is None:
         return None
-    kind: EventType = "run.ended" if isinstance(fact, RunEnded) else "run.stopped"
     return Event(
-        sequence=entry.sequence,
+        sequence=place.entry.sequence,
         index=index,
-        type=kind,
-        key=entry.run_id,
-        at=at,
+        type=told.type,
+        key=run.id,
+        at=place.at,
         agent=run.agent,
         tool=None,
         groups=[],
-        data={"run_id": entry.run_id, "agent": run.agent},
+        data={"run_id": run.id, "agent": run.agent},
     )
 
 

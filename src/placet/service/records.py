@@ -10,7 +10,9 @@ import msgspec
 
 from placet.core.log import Log, read_lines
 from placet.core.operators import Act, ActKind, OperatorsFact, act_of_grant, acts_of
-from placet.core.story import (
+from placet.core.policy import text_of_heard
+from placet.core.story import Story
+from placet.core.story_tree import (
     AnyStep,
     Asked,
     Decided,
@@ -21,7 +23,7 @@ from placet.core.story import (
     ReportedLate,
     Required,
     Revoked,
-    Story,
+    RulesHeard,
     Validated,
     Voted,
     VoteWithdrawn,
@@ -30,7 +32,7 @@ from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
 from placet.facts.events import Record
 from placet.facts.ids import call_id
-from placet.facts.requirements import needs_text
+from placet.facts.requirements import Assurance, needs_text
 from placet.facts.verdict_words import WORDS, DecidedStatus
 from placet.ports import OPERATORS, DeskStore, RunQuery
 from placet.service.audit import run_ids
@@ -42,6 +44,7 @@ What: TypeAlias = (
         DecidedStatus,
         "approval revoked",
         "approvers required",
+        "policy judged",
         "vote cast",
         "vote taken back",
         "effect begun",
@@ -76,6 +79,10 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Of a call that a person edited, what was asked about."""
     runs: JsonObject | None = None
     """Of such a call, what they made of it: that is what runs."""
+    via: str | None = None
+    """Of a decision, vote or standing decision: through which door it came; None: from a program, or older code."""
+    assurance: Assurance | None = None
+    """… and how sure it is that it was this person."""
 
 
 async def records(store: DeskStore, run_id: str | None = None) -> AsyncIterator[AuditEntry]:
@@ -207,6 +214,9 @@ class _Reader:
                 yield from self._of_end(step)
             case ReportedLate():
                 yield self._of_call(step.at, "reported late", step.call, detail=step.outcome)
+            case RulesHeard():
+                heard = f"{text_of_heard(step.fact)}; policy {step.fact.version}"
+                yield self._of_call(step.at, "policy judged", step.call, detail=heard)
             case Validated() | Escalated():
                 pass
             case never:
@@ -223,8 +233,8 @@ class _Reader:
             case Required():
                 return self._of_call(step.at, "approvers required", step.call, detail=needs_text(step.requirement))
             case Voted(vote=vote):
-                how = f"{vote.verdict}, assurance {vote.assurance}"
-                return self._of_call(step.at, "vote cast", step.call, vote.by, vote.reason, how)
+                entry = self._of_call(step.at, "vote cast", step.call, vote.by, vote.reason, vote.verdict)
+                return msgspec.structs.replace(entry, via=vote.via, assurance=vote.assurance)
             case VoteWithdrawn():
                 return self._of_call(step.at, "vote taken back", step.call, step.by, step.reason)
             case never:
@@ -234,7 +244,7 @@ class _Reader:
         made = step.decision
         grant = f"by grant {made.grant}" if made.grant is not None else None
         entry = self._of_call(step.at, WORDS[made.verdict].status, step.call, made.by, made.reason, grant)
-        entry = msgspec.structs.replace(entry, grant=made.grant)
+        entry = msgspec.structs.replace(entry, grant=made.grant, via=made.via, assurance=made.assurance)
         return self._with_edit(entry, step.call) if made.verdict == "edit" else entry
 
     def _with_edit(self, entry: AuditEntry, local: str) -> AuditEntry:

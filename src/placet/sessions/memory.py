@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from placet.facts.checks import TEXT, check
 from placet.facts.codec import JsonObject
-from placet.runtime.session_place import MemoryPlace
+from placet.runtime.session_matching import MemoryPlace
 
 
 class InMemorySession:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast
 from placet.facts.codec import JsonObject, plain_item
 from placet.facts.errors import UserError
 from placet.facts.ids import mint
-from placet.runtime.session_place import digest_of_place
+from placet.runtime.session_matching import digest_of_place
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, RateLimitError

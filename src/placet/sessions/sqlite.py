@@ -16,7 +16,7 @@ from placet.facts.checks import NAME, TEXT, check, optional
 from placet.facts.codec import JsonObject, encode
 from placet.facts.errors import StoreError
 from placet.private_files import make_private, warn_if_readable
-from placet.runtime.session_place import MemoryPlace, digest_of_place
+from placet.runtime.session_matching import MemoryPlace, digest_of_place
 
 V = TypeVar("V")
 
@@ -54,7 +54,7 @@ class SQLiteSession:
         try:
             self._connection = sqlite3.connect(db_path, check_same_thread=False, isolation_level=None, timeout=30)
             self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.executescript(_SCHEMA)
+            self._connection.executescript(self._schema())
         except sqlite3.Error as error:
             raise StoreError(f"The session file {str(db_path)!r} cannot be opened: {error}.") from error
 
@@ -78,11 +78,7 @@ class SQLiteSession:
         return msgspec.json.decode(row[0]) if row is not None else None
 
     async def clear_session(self) -> None:
-        await self._do(
-            lambda db: db.execute(
-                "DELETE FROM placet_session_items WHERE session_id = ?", (self.session_id,)
-            ).fetchall()
-        )
+        await self._do(self._clear)
 
     async def replace_items(self, items: Sequence[JsonObject]) -> None:
         """Put these items in the place of all that are there, in one step."""
@@ -99,6 +95,14 @@ class SQLiteSession:
                 return work(self._connection)
 
         return await asyncio.to_thread(locked)
+
+    # -- the tables: a class with others overrides these ----------------------------------------------------------
+
+    def _schema(self) -> str:
+        return _SCHEMA
+
+    def _clear(self, db: sqlite3.Connection) -> None:
+        db.execute("DELETE FROM placet_session_items WHERE session_id = ?", (self.session_id,))
 
     def _newest(self, db: sqlite3.Connection, limit: int | None) -> list[tuple[str]]:
         return db.execute(

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
 
 from placet.clock import SYSTEM_CLOCK, Clock
+from placet.core.calls import as_items
 from placet.core.casting import missing_here, votes_to_take
 from placet.core.deciding import decisions_to_take, facts_to_fork
-from placet.core.fold import as_items, fold
+from placet.core.fold import fold
 from placet.core.index import RequestKind
 from placet.core.log import Log
 from placet.core.state import Call, RunFold
@@ -39,8 +40,7 @@ from placet.facts.codec import JsonObject, NotPlain, fresh, plain_item, plain_st
 from placet.facts.errors import RunFinished, UserError
 from placet.facts.events import DecisionMade, Delivery, GrantMade, InputAdded, RunStarted, VoteCast
 from placet.facts.ids import call_id, mint, path_of, request_id
-from placet.facts.items import ToolApprovalItem
-from placet.facts.raw_items import RawItem
+from placet.facts.items import RawItem, ToolApprovalItem
 from placet.facts.requirements import Requirement
 from placet.states.sdk_states import moved_in
 from placet.states.seal import Keys

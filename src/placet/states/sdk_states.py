@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from placet.core.approvals import Said
-from placet.core.fold import as_items, fold
+from placet.core.calls import APPROVAL_RESPONSE, as_items, hosted_identity, is_call, label_field, problem_with
+from placet.core.fold import fold
 from placet.core.gate import digest_of
 from placet.core.log import Log
-from placet.core.plan import APPROVAL_RESPONSE, hosted_identity, is_call, label_field, problem_with
 from placet.core.state import Call, RunFold
 from placet.declare.agent import Agent, AgentTool
 from placet.declare.agent_graph import AgentGraph

@@ -18,7 +18,7 @@ from placet.core.replay import fold_records
 from placet.core.state import RunFold
 from placet.facts.codec import Json, JsonObject, NotPlain, encode
 from placet.facts.errors import IllegalTransition, SealBroken, StateRefused, UserError
-from placet.facts.events import FORMAT, DecisionMade, GrantMade, InputAdded, VoteCast
+from placet.facts.events import FORMAT, BoundedGrantMade, DecisionMade, GrantMade, InputAdded, VoteCast
 from placet.states import seal
 from placet.states.sdk_document import SCHEMA
 from placet.states.secrets import restored, split_secrets
@@ -46,7 +46,7 @@ class _Wire(msgspec.Struct, omit_defaults=True):
     key: str
     head: str
     log: list[msgspec.Raw]
-    staged: list[DecisionMade | GrantMade | VoteCast] = []
+    staged: list[DecisionMade | GrantMade | BoundedGrantMade | VoteCast] = []
     context: PackedContext = msgspec.field(default_factory=lambda: PackedContext("none"))
     made_by_hand: bool = False
     entries: list[Entry] = []

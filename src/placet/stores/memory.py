@@ -12,16 +12,18 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 
+from placet.core.budget import Spent, TakenShare, Taking, takings_of
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.core.votes import Person
 from placet.facts.checks import COUNT, WHOLE, check
 from placet.facts.errors import PositionConflict, RunConflict
-from placet.facts.events import GrantMade, GrantRevoked, InChild, Pattern
+from placet.facts.events import BoundedGrantMade, BudgetTaken, GrantMade, GrantRevoked, InChild, Pattern
 from placet.ports import Hold, Lease, StoredRun
+from placet.stores.takes import Takes
 
-_MAY_GRANT = frozenset({GrantMade, GrantRevoked, InChild})
-"""The kinds of facts that can change what stands for runs to come."""
+_SPECIAL = frozenset({GrantMade, BoundedGrantMade, GrantRevoked, BudgetTaken, InChild})
+"""The kinds of facts that can change what stands for runs to come, or what is left of a budget."""
 
 
 MAX_USED_UP = 100
@@ -59,6 +61,7 @@ class MemoryStore:
         self._grant_uses: dict[str, set[str]] = {}
         self._used_up: OrderedDict[str, None] = OrderedDict()
         """Grants that decide nothing more, oldest first."""
+        self._takes = Takes()
         self._bytes = 0
         """How many the logs of the waiting runs have."""
         self._epoch = 0
@@ -116,14 +119,21 @@ class MemoryStore:
                     raise RunConflict(f"Run {run_id} was taken over by another process.")
             known = self._waiting.get(run_id)
             length = len(known.lines) if known is not None else 0
-            if run_id in self._ended or length != len(log):
-                raise PositionConflict(f"Run {run_id} stands at {length}: nothing can be appended at {len(log)}.")
+            stands_at = log.start + len(log.lines)
+            if run_id in self._ended or length != stands_at:
+                raise PositionConflict(f"Run {run_id} stands at {length}: nothing can be appended at {stands_at}.")
+            is_special = False
+            for line in lines:
+                if not _SPECIAL.isdisjoint(map(type, line.facts)):
+                    is_special = True
+            if is_special:
+                self._takes.take(takings_of(run_id, lines))
             if known is None:
                 known = self._waiting[run_id] = Log(run_id, log.key)
             for line in lines:
                 known.append(line)
                 self._bytes += len(line.text)
-                if not _MAY_GRANT.isdisjoint(map(type, line.facts)):
+                if is_special:
                     self._keep_standing_grants(line)
             if run.session is not None:
                 self._note_session(run_id, run)
@@ -174,6 +184,14 @@ class MemoryStore:
                 self._note_used_up(grant.id)
             return True
 
+    async def spent(self, takings: Sequence[Taking]) -> Mapping[Taking, Spent]:
+        with self._lock:
+            return {taking: self._takes.spent(taking) for taking in takings}
+
+    async def shares(self, budget: str, at: float) -> Sequence[TakenShare]:
+        with self._lock:
+            return self._takes.shares(budget, at)
+
     def _note_used_up(self, grant_id: str) -> None:
         """It decides nothing more. It is kept for a while, since the calls that it decided may ask again."""
         self._used_up[grant_id] = None
@@ -188,7 +206,7 @@ class MemoryStore:
     def _keep_standing_grants(self, line: Line) -> None:
         for fact in line.facts:
             bare = fact.fact if type(fact) is InChild else fact
-            if type(bare) is GrantMade and bare.scope == "agent":
+            if isinstance(bare, GrantMade) and bare.scope == "agent":
                 self._grants[bare.id] = bare
             elif type(bare) is GrantRevoked:
                 self._forget_grant(bare.id)

@@ -23,6 +23,15 @@ class _User(msgspec.Struct):
     name: str
     is_active: bool = True
     groups: tuple[str, ...] = ()
+    role: str = "reviewer"
+    same_as: str | None = None
+    owner: str | None = None
+
+
+def _person(record: StoredRecord) -> Person:
+    user = msgspec.json.decode(record.data, type=_User)
+    owner = user.owner if user.role == "guest" else None
+    return Person(user.same_as or user.name, frozenset(user.groups), user.is_active, owner)
 
 
 async def people_of(store: HasRecords, names: Iterable[str]) -> Mapping[str, Person]:
@@ -30,8 +39,7 @@ async def people_of(store: HasRecords, names: Iterable[str]) -> Mapping[str, Per
     for name in sorted(set(names)):
         record = await store.record("user", name.strip().casefold())  # a program may write a name otherwise
         if record is not None:
-            user = msgspec.json.decode(record.data, type=_User)
-            found[name] = Person(user.name, frozenset(user.groups), user.is_active)
+            found[name] = _person(record)
     return found
 
 
@@ -41,7 +49,6 @@ async def everybody(store: HasRecords) -> Mapping[str, Person]:
     after = ""
     while page := await store.records("user", after=after):
         for record in page:
-            user = msgspec.json.decode(record.data, type=_User)
-            found[user.name] = Person(user.name, frozenset(user.groups), user.is_active)
+            found[record.id] = _person(record)
         after = page[-1].id
     return found

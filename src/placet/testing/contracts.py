@@ -539,7 +539,7 @@ async def in_threads(jobs: Sequence[Callable[[], Coroutine[Any, Any, object]]]) 
     gate = threading.Barrier(len(jobs))
 
     def work(job: Callable[[], Coroutine[Any, Any, object]]) -> object:
-        gate.wait(timeout=30)
+        gate.wait(timeout=120)
         try:
             return asyncio.run(job())
         except Exception as error:  # noqa: BLE001  # it is the outcome that is asked for

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from placet.core.budget import Spent, TakenShare, Taking
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.core.votes import Person
@@ -71,3 +72,9 @@ class CrashingStore:
 
     async def use_grant(self, grant: GrantMade, call_id: str) -> bool:
         return await self._inner.use_grant(grant, call_id)
+
+    async def spent(self, takings: Sequence[Taking]) -> Mapping[Taking, Spent]:
+        return await self._inner.spent(takings)
+
+    async def shares(self, budget: str, at: float) -> Sequence[TakenShare]:
+        return await self._inner.shares(budget, at)

@@ -39,6 +39,20 @@ class DeskLeaseContract(AuditContract):
             assert row is not None
             assert row.takeovers == 0
 
+    async def test_a_lease_says_where_the_log_stands_also_after_others_have_appended(self) -> None:
+        async with self.two_stores() as (one, other):
+            story = RunWriter()
+            await story.begin(one)
+            first = await one.lease(story.id, driver := Driver())
+            await story.append(one, e.TurnLimitSet(7), lease=first)
+            assert await one.release(first, 2)
+            second = await other.lease(story.id, later := Driver())
+
+            assert first.stands_at is not None
+            assert first.stands_at[0] == 1
+            assert second.stands_at == (2, story.log.head)
+            assert driver is not later
+
     async def test_of_many_who_want_a_run_at_once_one_gets_it(self) -> None:
         async with self.two_stores() as (one, other):
             story = RunWriter()

@@ -7,6 +7,7 @@ import asyncio
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+from placet.core.log import read_line
 from placet.facts.errors import (
     CallClaimed,
     CallNotClaimable,
@@ -19,6 +20,7 @@ from placet.facts.errors import (
     PlacetError,
     TooManyWaiting,
 )
+from placet.facts.events import ReportedAfterEnd
 from placet.facts.ids import call_key, split_call_id
 from placet.ports import DeskStore, RequestQuery, RunQuery
 from placet.testing.clock import ManualClock
@@ -327,6 +329,21 @@ class GateContract:
 
             assert (await gate.wait(call, 30)).status == "claimable"
 
+    async def test_of_many_calls_those_are_told_about_which_something_can_be_done(self) -> None:
+        async with self.open_scene() as scene, scene.gate() as gate, scene.gate("others") as other:
+            calls = [await self.propose(gate, f"c{number}") for number in range(5)]
+            none = await gate.wait_for_any(calls, 0.05)
+            waiting = asyncio.create_task(gate.wait_for_any(calls, 30))
+            await scene.decide(calls[3].request_id, "reject")
+            first = await waiting
+            await scene.decide(calls[1].request_id, "approve")
+            both = await gate.wait_for_any(calls, 30)
+
+            assert none == []
+            assert [(call.id, call.status) for call in first] == [(calls[3].id, "rejected")]
+            assert {call.id: call.status for call in both} == {calls[3].id: "rejected", calls[1].id: "claimable"}
+            await refused(CallNotFound, other.wait_for_any(calls, 0.05))
+
     async def in_doubt(self, scene: GateScene, gate: Any, **more: Any) -> Any:
         permit = await gate.claim(await self.approved(scene, gate, **more), lease=10)
         scene.clock.advance(11)
@@ -397,6 +414,20 @@ class GateContract:
             assert [row.kind for row in doubtful] == ["in_doubt"]
             assert "reported late as finished" in (doubtful[0].why or "")
             assert (await gate.report(second, "finished", "paid twice")).output == "paid twice"
+
+    async def test_a_late_report_to_a_session_that_is_over_is_kept_as_evidence_and_changes_nothing(self) -> None:
+        async with self.open_scene() as scene, scene.gate() as gate:
+            permit = await self.in_doubt(scene, gate)
+            await scene.decide((await gate.look(permit.call)).request_id, "reject")
+            await gate.close("s1")
+            await gate.report(permit, "finished", "paid after all")
+            late = await gate.report(permit, "finished", "paid after all")
+            lines = (await scene.store.operators_log()).lines
+            kept = [fact for line in lines for fact in read_line(line).facts if isinstance(fact, ReportedAfterEnd)]
+
+            assert late.status == "given_up"
+            assert [(each.call, each.guest, each.outcome) for each in kept] == [(permit.call.id, "jobs", "finished")]
+            assert (await self.propose(gate, "c2")).status == "waiting"
 
     async def test_whoever_was_broken_off_says_so_and_a_person_is_asked_at_once(self) -> None:
         async with self.open_scene() as scene, scene.gate() as gate:

@@ -21,7 +21,7 @@ from placet.ports import DeskStore, Lease
 E = TypeVar("E", bound=PlacetError)
 V = TypeVar("V")
 
-PATIENCE = 40.0
+PATIENCE = 90.0
 """Seconds that a check waits for what happens at once, before it gives up."""
 TTL = 30.0
 """Seconds that the leases of the checks last: longer than a busy machine stalls."""

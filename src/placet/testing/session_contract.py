@@ -14,7 +14,7 @@ from placet.facts.items import text_of
 from placet.ports import Session
 
 Item = dict[str, Any]
-SECONDS = 40.0
+SECONDS = 90.0
 
 
 def texts(items: Sequence[Item]) -> list[str]:

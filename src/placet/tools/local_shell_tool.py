@@ -12,7 +12,7 @@ from placet.declare.tool import EnabledRule, FunctionTool, OnApproval, Recovery,
 from placet.declare.tool_values import InvalidArguments, ValidatedArguments, refuse_unknown
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import UserError
-from placet.facts.raw_items import RawItem
+from placet.facts.items import RawItem
 
 DESCRIPTION = "Run one program with its arguments, without a shell in between, and read what it prints."
 

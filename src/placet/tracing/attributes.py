@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from placet.core.story import CallStory, RequestStory, RunStory, Story
+from placet.core.story import Story
+from placet.core.story_tree import CallStory, RequestStory, RunStory
 from placet.facts import events as e
 from placet.facts.codec import canonical
 from placet.facts.errors import PlacetError

@@ -35,7 +35,8 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from placet.core.story import CallStory, RequestStory, Revoked, RunStory, Story, bare
+from placet.core.story import Story, bare
+from placet.core.story_tree import CallStory, RequestStory, Revoked, RunStory
 from placet.facts import events as e
 from placet.facts.ids import ROOT, path_of
 from placet.tracing import content
@@ -473,6 +474,7 @@ HANDLERS: dict[type[e.Fact], _Handler] = {
     e.AgentChanged: DriveTrace._agent_changed,
     e.GuardrailsJudged: DriveTrace._guardrails_judged,
     e.GrantMade: DriveTrace._grant_made,
+    e.BoundedGrantMade: DriveTrace._grant_made,
     e.RequestSent: DriveTrace._request_sent,
     e.ResponseReceived: DriveTrace._response_received,
     e.ResponseUnusable: DriveTrace._response_unusable,
@@ -489,6 +491,7 @@ HANDLERS: dict[type[e.Fact], _Handler] = {
 UNTOLD: frozenset[type[e.Fact]] = frozenset(
     {
         e.ApproversRequired,
+        e.PolicyJudged,
         e.ArgumentsValidated,  # the call's span shows the values
         e.CallsAllowed,
         e.CallsDeferred,
@@ -498,6 +501,7 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.DecisionRevoked,
         e.Erased,
         e.FourEyesSet,
+        e.PolicyChanged,
         e.GrantRevoked,
         e.GuestAdmitted,
         e.HistoryRewritten,
@@ -505,10 +509,15 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.HoldPlaced,
         e.InputAdded,
         e.InvitationChanged,
+        e.BudgetGivenBack,
+        e.BudgetTaken,
         e.LateReport,
         e.PasswordChanged,
         e.QuestionEscalated,
+        e.ReportedAfterEnd,
         e.RequestSettled,
+        e.ClaimDelayed,
+        e.DelayOver,
         e.OwnHistoryChosen,
         e.ResumeAsked,
         e.RunErased,
@@ -518,6 +527,7 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.SessionWriting,
         e.SessionWritten,
         e.StandingGrantMade,
+        e.SubscriptionChanged,
         e.TokenChanged,
         e.TurnJudged,
         e.TurnLimitSet,

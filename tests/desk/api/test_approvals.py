@@ -10,7 +10,7 @@ from placet.desk.access.people import DecisionScope
 from tests.desk.api.scenes import at, decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk
 
-PATIENCE = 40
+PATIENCE = 90
 
 
 async def test_what_waits_is_listed_whole_and_approving_it_lets_the_run_go_on(any_server: RunningDesk) -> None:

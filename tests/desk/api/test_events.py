@@ -24,7 +24,7 @@ from placet.testing.desk_contracts import RunWriter
 from tests.desk.api.scenes import decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk, running_desk
 
-PATIENCE = 40
+PATIENCE = 90
 
 
 async def messages(answer: httpx2.Response) -> AsyncIterator[dict[str, Any]]:

@@ -24,7 +24,7 @@ async def test_a_standing_decision_that_contradicts_another_names_it_and_the_new
     second = (await ben.post("/v1/grants", json={**GRANT, "decision": "reject"})).json()
 
     run = await any_server.desk.start("Support", "hi")
-    await any_server.desk.wait(run.id, timeout=15)
+    await any_server.desk.wait(run.id, timeout=120)
     decided = (await any_server.desk.requests(status=None, run_id=run.id)).rows
 
     (warning,) = second["warnings"]
@@ -44,7 +44,7 @@ async def test_what_a_standing_decision_decided_says_so_and_whose_it_was(any_ser
         await would_decide(any_server.web, first, always=False),
     ]
     await decide(ana, first.id, "approve", always=True)
-    await any_server.desk.wait(run_id, timeout=15)
+    await any_server.desk.wait(run_id, timeout=120)
     by_hand, by_grant = [await any_server.desk.request(each.id) for each in (first, second)]
     shown = {each["id"]: each for each in (await ana.get("/v1/approvals", params={"status": "all"})).json()["data"]}
 

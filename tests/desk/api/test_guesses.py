@@ -96,7 +96,7 @@ async def test_two_who_follow_the_first_link_in_the_same_moment_do_not_both_beco
         key = await Accounts(store).first_admin_key()
         assert key is not None
         here.both = there.both = both
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(120):
             came = await asyncio.gather(
                 Accounts(here).accept(key, PASSWORD, name="ana"),
                 Accounts(there).accept(key, PASSWORD, name="mallory"),

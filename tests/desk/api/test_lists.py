@@ -85,7 +85,7 @@ async def test_stopped_runs_have_a_filter_and_a_status_of_their_own(tmp_path: Pa
         run = await server.desk.start("Support", "too many turns", max_turns=1)
         for request in (await server.desk.wait(run.id, until="paused")) and await server.desk.pending():
             await server.desk.decide(request.id, "approve")
-        stopped = await server.desk.wait(run.id, until="paused", timeout=40)
+        stopped = await server.desk.wait(run.id, until="paused", timeout=120)
         listed = (await viewer.get("/v1/runs", params={"status": "stopped"})).json()["data"]
         running = (await viewer.get("/v1/runs", params={"status": "running"})).json()["data"]
         numbers = (await viewer.get("/v1/numbers")).json()

@@ -8,15 +8,18 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
+import msgspec
 import pytest
 
 from placet.core.log import read_lines
+from placet.core.operators import operators_of
 from placet.desk.access.accounts import Accounts
 from placet.desk.access.people import DecisionScope
 from placet.facts.errors import AccessDenied, PlacetError, UserError
 from placet.facts.events import AnyFact, InvitationChanged, PasswordChanged, TokenChanged, UserChanged
 from placet.ports import OPERATORS, DeskStore
 from placet.service.audit import verify
+from placet.service.index_audit import operators_problem
 from placet.service.records import records
 from placet.stores.opening import open_store
 from placet.testing import ManualClock
@@ -298,3 +301,50 @@ async def test_the_api_names_who_changed_what_and_lists_it_for_admins(server: Ru
     assert rest["next"] is None
     assert rest["data"][-1]["what"] == "user added"
     problem(await ana.get("/v1/operators"), 403, "access_denied")
+
+
+async def people_problem(store: DeskStore) -> str | None:
+    facts = (fact for record in read_lines((await store.operators_log()).lines) for fact in record.facts)
+    return await operators_problem(store, operators_of(facts))
+
+
+async def test_a_guest_has_an_owner_and_a_second_account_is_the_same_person(
+    accounts: Accounts, store: DeskStore
+) -> None:
+    await accounts.add_user("root", "admin")
+    await accounts.add_user("ana", "reviewer", by="root")
+    await accounts.add_user("ana-at-night", "reviewer", same_as="Ana", by="root")
+    jobs = await accounts.add_user("jobs", "guest", by="root")
+    changed = await accounts.change_user("jobs", owner="ana", by="root")
+    known = await store.people(["ana", "ana-at-night", "jobs"])
+
+    assert (jobs.owner, changed.owner) == ("root", "ana")
+    assert known["ana-at-night"].identity == known["ana"].identity == "ana"
+    assert known["jobs"].owner == "ana"
+    for wrong in (
+        accounts.change_user("ana", owner="root"),  # no guest
+        accounts.change_user("jobs", owner="jobs"),  # a guest answers for nobody
+        accounts.change_user("jobs", owner="nobody"),
+        accounts.change_user("ana", same_as="ana"),
+        accounts.change_user("ana", same_as="root"),  # ana-at-night would be somebody else than root
+        accounts.add_user("third", "reviewer", same_as="ana-at-night"),
+    ):
+        with pytest.raises(UserError):
+            await wrong
+    await accounts.change_user("ana-at-night", same_as="")
+    assert (await store.people(["ana-at-night"]))["ana-at-night"].identity == "ana-at-night"
+    assert await people_problem(store) is None
+
+
+@pytest.mark.parametrize("field", ["groups", "same_as", "owner"])
+async def test_the_audit_finds_a_group_owner_or_identity_that_nobody_recorded(
+    accounts: Accounts, store: DeskStore, field: str
+) -> None:
+    await accounts.add_user("root", "admin")
+    await accounts.add_user("jobs", "guest", by="root")
+    record = await store.record("user", "jobs")
+    assert record is not None
+    forged = {**msgspec.json.decode(record.data), field: ["finance"] if field == "groups" else "eve"}
+    await store.replace_record(msgspec.structs.replace(record, data=msgspec.json.encode(forged).decode()))
+
+    assert await people_problem(store) == "user jobs may do something else than the operators' log says"

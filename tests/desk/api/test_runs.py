@@ -16,7 +16,7 @@ from placet.service.records import records
 from tests.desk.api.scenes import at, decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk
 
-PATIENCE = 40
+PATIENCE = 90
 
 
 async def test_a_run_is_started_shown_listed_and_says_who_started_it(server: RunningDesk) -> None:

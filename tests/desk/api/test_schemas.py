@@ -50,7 +50,7 @@ async def test_what_the_schema_forbids_cannot_be_put_in_by_an_edit(tmp_path: Pat
     async with running_desk(tmp_path, agents=[agent(paid)]) as server:
         ana = await server.person("ana")
         run = await server.desk.start("Till", "go")
-        await server.desk.wait(run.id, until="paused", timeout=40)
+        await server.desk.wait(run.id, until="paused", timeout=120)
         (request,) = await server.desk.pending(run_id=run.id)
         for change, field, words in wrong:
             arguments = {**GOOD, **change}
@@ -61,7 +61,7 @@ async def test_what_the_schema_forbids_cannot_be_put_in_by_an_edit(tmp_path: Pat
             assert words in found["errors"][0]["message"]
         assert (await server.desk.request(request.id)).status == "pending"
         taken = await decide(ana, request.id, "edit", arguments={**GOOD, "cents": 55, "to": "a@b.org"})
-        await server.desk.wait(run.id, until="ended", timeout=40)
+        await server.desk.wait(run.id, until="ended", timeout=120)
 
     assert taken.status_code == 200
     assert len(paid) == 1

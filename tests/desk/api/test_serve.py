@@ -19,7 +19,7 @@ from tests.cli.running import PLACET, environment, placet
 from tests.support.desk_server import PASSWORD
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 40.0
+PATIENCE = 90.0
 SERVE = ["serve", "tests.desk.api.agents_here:agents", "--port", "0"]
 
 

@@ -17,7 +17,7 @@ from placet.facts.errors import StoreError
 from tests.desk.api.scenes import decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk, running_desk
 
-PATIENCE = 40
+PATIENCE = 90
 
 
 async def test_agents_are_listed_with_the_schemas_of_their_tools(server: RunningDesk) -> None:

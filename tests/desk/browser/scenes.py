@@ -20,7 +20,7 @@ from tests.support.desk_server import RunningDesk, support_agents
 ROOT = Path(__file__).resolve().parents[3]
 SCREENSHOTS = ROOT / ".dev" / "screenshots"
 DOCS_PICTURES = ROOT / "docs" / "img"
-PATIENCE = 30_000
+PATIENCE = 90_000
 """Milliseconds in which a page shows what it should."""
 DESKTOP = {"width": 1280, "height": 800}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}

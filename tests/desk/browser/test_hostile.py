@@ -76,7 +76,7 @@ async def test_text_from_right_to_left_stands_in_its_own_direction_and_turns_not
     await sit_down(page)
     await open_request(page, "publish")
 
-    title = page.locator(".arguments tbody tr").first.locator("td bdi")
+    title = page.locator(".arguments tbody tr").first.locator("td bdi").first
     await expect(title).to_have_attribute("dir", "auto")
     assert await title.evaluate("each => getComputedStyle(each).direction") == "rtl"
     assert await page.locator("#card-title").evaluate("each => getComputedStyle(each).direction") == "ltr"

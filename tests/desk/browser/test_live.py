@@ -141,5 +141,5 @@ async def test_a_page_that_lost_the_desk_says_so_and_catches_up(desk: RunningDes
     await desk.waiting_run("Archivist")
     await page.context.set_offline(False)
 
-    await expect(page.locator("#live")).to_have_attribute("data-state", "on", timeout=15_000)
+    await expect(page.locator("#live")).to_have_attribute("data-state", "on")
     await expect(page.locator(".row-link", has_text="delete_folder")).to_be_visible()

@@ -49,7 +49,7 @@ async def test_every_page_passes_the_rules_of_accessibility(desk: RunningDesk, a
     await desk.waiting_run()
     wire = await request_of(desk, "wire")
     await desk.desk.decide(wire.id, "approve", by="ben", reason="invoice checked")
-    await desk.desk.wait(run.id, timeout=50)
+    await desk.desk.wait(run.id, timeout=120)
     page = await arrive("ana", "admin", color_scheme=scheme)
     found: dict[str, list[str]] = {}
     await sit_down(page)

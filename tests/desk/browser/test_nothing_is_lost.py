@@ -28,7 +28,7 @@ async def test_selected_rows_stay_selected_and_the_focus_stays_while_others_come
     await desk.waiting_run()
     await desk.waiting_run()
     page = await arrive("ana")
-    await sit_down(page)
+    await sit_down(page, "/inbox?view=each")
     boxes = page.locator(".row", has_text="refund").get_by_role("checkbox")
     for place in (0, 1, 3):
         await boxes.nth(place).check()

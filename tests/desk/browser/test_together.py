@@ -17,7 +17,7 @@ async def test_several_alike_are_reviewed_and_approved_together_and_late_arrival
     await desk.waiting_run()
     await desk.waiting_run("Archivist")
     page = await arrive("ana")
-    await sit_down(page)
+    await sit_down(page, "/inbox?view=each")
 
     await page.locator(".row", has_text="refund").first.get_by_role("checkbox").check()
     await page.get_by_role("button", name="Select alike").click()
@@ -42,7 +42,7 @@ async def test_what_somebody_else_decided_meanwhile_is_left_out_or_told(desk: Ru
     await desk.waiting_run()
     page = await arrive("ana")
     await page.route("**/v1/events*", lambda route: route.abort())
-    await page.goto("/inbox")
+    await page.goto("/inbox?view=each")
     for box in await page.locator(".row input[type=checkbox]").all():
         await box.check()
     first, second, *_ = await desk.desk.pending()

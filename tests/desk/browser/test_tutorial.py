@@ -37,7 +37,7 @@ async def served(folder: Path) -> AsyncIterator[str]:
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while line := (await process.stdout.readline()).decode():
                 if found := re.search(r"http://\S+/invitation\?key=\S+", line):
                     yield found[0]

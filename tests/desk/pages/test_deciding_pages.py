@@ -303,7 +303,7 @@ async def test_what_has_begun_cannot_be_undone_and_the_page_says_so(desk: Runnin
     (first, second) = await desk.desk.pending()
     for each in (first, second):
         await desk.desk.decide(each.id, "approve", by="ana")
-    await desk.desk.wait(run.id, timeout=15)
+    await desk.desk.wait(run.id, timeout=120)
     ana = await browser(desk)
 
     shown = (await ana.get("/inbox", params={"open": first.id})).text

@@ -6,10 +6,12 @@ import json
 from typing import Any
 
 from placet import function_tool
+from placet.core.baseline import NOTHING
 from placet.declare.tool import FunctionTool
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import argument_table
 from placet.desk.pages.cards import RequestCard
+from placet.desk.pages.differences import Differences, care_of
 from placet.desk.pages.form_data import Form
 from placet.desk.pages.panels import Values, always_of, fill_edit, panel_of, read_edit, scope_sentences
 from placet.desk.web.deciding import Always, call_of
@@ -46,6 +48,7 @@ def card(arguments: dict[str, Any], tool: FunctionTool | None = label, **options
         who_may="ana",
         decision=None,
         decided_by_me=False,
+        differs=Differences("", NOTHING, care_of(request, NOTHING)),
     )
 
 

@@ -179,3 +179,22 @@ def test_an_address_counts_with_its_network_where_one_client_has_many() -> None:
 def test_the_limits_of_the_product_are_on() -> None:
     assert WebSettings().free_guesses <= 10
     assert FAST.logins_per_minute > 1000
+
+
+async def test_groups_owners_and_second_accounts_are_set_on_the_page(desk: RunningDesk) -> None:
+    root = await browser(desk, "root", "admin")
+    await post(root, "/people", action="invite", name="ana", role="reviewer", decides="", groups="finance board")
+    await post(root, "/people", action="invite", name="ana2", role="reviewer", decides="", groups="")
+    await post(root, "/people", action="invite", name="jobs", role="guest", decides="")
+    await post(root, "/people", action="change", name="ana", role="reviewer", decides="", groups="Board, legal")
+    await post(root, "/people", action="change", name="ana2", role="reviewer", decides="", same_as="ana")
+    await post(root, "/people", action="change", name="jobs", role="guest", decides="", groups="", owner="ana")
+    wrong = await post(root, "/people", action="change", name="ana", role="reviewer", decides="", same_as="jobs")
+    page = (await root.get("/people")).text
+    users = {user.name: user for user in await desk.web.accounts.users()}
+
+    assert users["ana"].groups == ("board", "legal")
+    assert (users["ana2"].same_as, users["jobs"].owner) == ("ana", "ana")
+    assert wrong.status_code == 422
+    assert "board, legal" in page
+    assert "the same person as" in page

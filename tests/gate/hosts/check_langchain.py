@@ -17,10 +17,19 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import Command, interrupt
 
 from placet import UserError
-from placet.gate import Gate, GateTimeout, SyncGate
+from placet.gate import Gate, GateTimeout
 from placet.gate.langchain import GateMiddleware
 from tests.docs.pages import DOCS, run_examples
-from tests.gate.hosts.scenarios import Bank, Calls, HostScenarios, Scene, WaitingScenarios, scene_in, together
+from tests.gate.hosts.scenarios import (
+    Bank,
+    Calls,
+    HostScenarios,
+    Scene,
+    WaitingScenarios,
+    plain_gate,
+    scene_in,
+    together,
+)
 
 
 class Scripted(BaseChatModel):
@@ -124,7 +133,7 @@ class TestPlain(HostScenarios):
 
     async def converse(self, gate: Gate, bank: Bank, calls: Calls, session: str, **options: Any) -> dict[str, str]:
         def run() -> dict[str, str]:
-            with SyncGate(f"sqlite:///{bank.folder / 'calls.db'}", guest="bot", source="host") as plain:
+            with plain_gate(gate, bank) as plain:
                 return outputs(agent_of(bank, calls, plain, **options).invoke(GO, config_of(session)))
 
         return await asyncio.to_thread(run)

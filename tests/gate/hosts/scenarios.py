@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from placet.desk import Desk
-from placet.gate import Gate
+from placet.gate import Gate, SyncGate
 from placet.runtime.journal import load_recent
 from placet.stores.opening import open_store
 
-PATIENCE = 60.0
+PATIENCE = 90.0
 LEASE = 1.0
 """Seconds after which a guest that was killed is given up: short, because a test waits for it."""
 DIED = 9
@@ -47,6 +47,54 @@ class Bank:
 
     def payments(self) -> list[str]:
         return sorted(self._file.read_text().splitlines()) if self._file.exists() else []
+
+
+STEPS = ("before propose", "proposed", "decided", "claimed", "done", "reported")
+"""At which a guest can be killed; `done` is after the effect and before the report."""
+
+
+class Steps(Gate):
+    """A gate whose process can be killed at any step, and which can be made again for plain programs."""
+
+    def __init__(self, at: Any, dies_at: str | None = None, **given: Any) -> None:
+        assert dies_at is None or dies_at in STEPS
+        super().__init__(at, **given)
+        self.at, self.dies_at, self.given = at, dies_at, given
+
+    def reach(self, step: str) -> None:
+        if self.dies_at == step:
+            os._exit(DIED)
+
+    async def propose(self, *what: Any, **more: Any) -> Any:
+        self.reach("before propose")
+        call = await super().propose(*what, **more)
+        self.reach("proposed")
+        return call
+
+    async def wait(self, *what: Any, **more: Any) -> Any:
+        call = await super().wait(*what, **more)
+        self.reach("decided")
+        return call
+
+    async def claim(self, *what: Any, **more: Any) -> Any:
+        permit = await super().claim(*what, **more)
+        self.reach("claimed")
+        return permit
+
+    async def report(self, *what: Any, **more: Any) -> Any:
+        self.reach("done")
+        call = await super().report(*what, **more)
+        self.reach("reported")
+        return call
+
+
+def plain_gate(gate: Gate, bank: Bank) -> SyncGate:
+    """The same gate for a program without a loop: on the scene's store, if it does not say where it is."""
+    if not isinstance(gate, Steps):
+        return SyncGate(f"sqlite:///{bank.folder / 'calls.db'}", guest="bot", source="host")
+    plain = SyncGate(gate.at, **gate.given)
+    plain.gate = Steps(gate.at, gate.dies_at, **gate.given)
+    return plain
 
 
 class Scene:
@@ -237,7 +285,7 @@ class WaitingScenarios(HostScenarios):
 
     async def test_with_the_desk_away_the_call_is_refused_in_words(self, tmp_path: Path) -> None:
         bank = Bank(tmp_path / "payments")
-        async with Gate("http://127.0.0.1:9", token="placet_none", patience=0.2) as gate:
+        async with Steps("http://127.0.0.1:9", token="placet_none", patience=0.2) as gate:
             read = await self.converse(gate, bank, [("c1", {"order": "7"})], "chat")
 
         assert "'refund' was not run" in read["c1"]

@@ -20,7 +20,7 @@ async def in_another_process(module: str, order: dict[str, Any]) -> dict[str, An
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        out, err = await asyncio.wait_for(process.communicate(json.dumps(order).encode()), 50)
+        out, err = await asyncio.wait_for(process.communicate(json.dumps(order).encode()), 120)
     except TimeoutError:
         process.kill()
         await process.wait()

@@ -55,11 +55,11 @@ def model_at(api: Api, url: str) -> tuple[Model, Any]:
     if api == "messages":
         from anthropic import AsyncAnthropic
 
-        anthropic = AsyncAnthropic(base_url=url.removesuffix("/v1"), api_key="secret", timeout=20)
+        anthropic = AsyncAnthropic(base_url=url.removesuffix("/v1"), api_key="secret", timeout=120)
         return AnthropicModel("claude-test", anthropic), anthropic
     from openai import AsyncOpenAI
 
-    openai = AsyncOpenAI(base_url=url, api_key="secret", timeout=20)
+    openai = AsyncOpenAI(base_url=url, api_key="secret", timeout=120)
     if api == "chat":
         return OpenAIChatCompletionsModel("gpt-test", openai), openai
     return OpenAIResponsesModel("gpt-test", openai), openai

@@ -354,14 +354,14 @@ async def test_a_desk_shows_it_and_decides_it(tmp_path: Any) -> None:
     agent = clerk(ScriptedModel([[asks(id="r1")], DONE]))
     async with Desk(f"sqlite:///{tmp_path / 'placet.db'}", agents=[agent]) as desk:
         run = await desk.start("Clerk", "Delete /a.")
-        run = await desk.wait(run.id, until="paused", timeout=30)
+        run = await desk.wait(run.id, until="paused", timeout=120)
         [request] = await desk.pending(run_id=run.id)
         with pytest.raises(UserError, match="cannot be changed"):
             await desk.decide(request.id, "edit", arguments={"path": "/b"}, by="ana")
         with pytest.raises(UserError, match="cannot be answered"):
             await desk.decide(request.id, "respond", output="done", by="ana")
         await desk.decide(request.id, "approve", by="ana")
-        run = await desk.wait(run.id, until="ended", timeout=30)
+        run = await desk.wait(run.id, until="ended", timeout=120)
 
     assert (request.tool, request.arguments) == ("delete", {"path": "/a"})
     assert "'files'" in str(request.why)

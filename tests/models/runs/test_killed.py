@@ -64,7 +64,7 @@ async def _killed_at(gate: Gate, order: dict[str, Any]) -> None:
         assert process.stdin is not None
         process.stdin.write(json.dumps(order).encode())
         process.stdin.close()
-        await asyncio.wait_for(gate.reached(), 50)
+        await asyncio.wait_for(gate.reached(), 120)
     finally:
         process.kill()
         await process.wait()
@@ -73,7 +73,7 @@ async def _killed_at(gate: Gate, order: dict[str, Any]) -> None:
 
 async def _as_soon_as_it_may(agent: Any, state: RunState[Any], *, streamed: bool, store: Any) -> Any:
     """The dead process' right to drive the run has to run out first."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             try:
                 config = RunConfig(retry=AT_ONCE)

@@ -194,7 +194,7 @@ def test_programs_with_run_sync_leave_no_connection_behind(tmp_path: Path) -> No
     with provider.serve() as url:
         env = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "secret", "PATH": ""}
         command = [sys.executable, "-W", "error", "-c", program]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=55, check=False)  # noqa: S603  # our own program
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603  # our own program
 
     assert (done.stdout, done.stderr) == ("It is done.\nIt is done.\n", "")
 
@@ -206,6 +206,6 @@ def test_names_and_runtime_import_no_client() -> None:
         "for name in ('gpt-5', 'openai-chat/gpt-5', 'anthropic/claude-x'): resolve(name)\n"
         "print([name for name in ('openai', 'anthropic', 'httpx2', 'pydantic') if name in sys.modules])\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=55, check=True)  # noqa: S603  # our own program
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)  # noqa: S603  # our own program
 
     assert done.stdout == "[]\n"

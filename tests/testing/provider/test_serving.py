@@ -150,7 +150,7 @@ def test_a_script_that_cannot_be_meant_is_refused_by_name(tmp_path: Path, text: 
 def test_a_missing_script_ends_the_command_with_a_sentence(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "placet.testing.provider", str(tmp_path / "none.json")]
 
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)  # noqa: S603
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
 
     assert ended.returncode == 2
     assert "cannot be read: No such file" in ended.stderr

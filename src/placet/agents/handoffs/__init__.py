@@ -10,8 +10,7 @@ from placet.agents.handoffs.history import (
     reset_conversation_history_wrappers,
     set_conversation_history_wrappers,
 )
-from placet.declare.handoff import HandoffInputFilter
-from placet.declare.run_config import HandoffHistoryMapper
+from placet.declare.handoff import HandoffHistoryMapper, HandoffInputFilter
 
 __all__ = [
     "Handoff",

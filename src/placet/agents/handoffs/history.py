@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placet.declare.handoff_history import (
+from placet.declare.handoff import (
     default_handoff_history_mapper,
     get_conversation_history_wrappers,
     nest_handoff_history,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -24,7 +24,7 @@ from placet.agents.tracing.span_data import (
 )
 from placet.agents.tracing.spans import Span
 from placet.agents.tracing.traces import Trace
-from placet.core.plan import plan_calls
+from placet.core.calls import plan_calls
 from placet.facts import events as e
 from placet.facts.codec import encode
 from placet.facts.ids import path_of, split_call_id
@@ -173,20 +173,26 @@ class _Drive:
             case e.CallsDeferred():
                 run.handoffs.update(fact.calls)
             case e.CallsStarted():
-                for call in fact.calls:
-                    if call not in run.handoffs:  # they have a span of their own
-                        self._start_function_span(run, call, at)
+                self._start_function_spans(run, fact.calls, at)
             case e.CallEnded():
                 self._end_function_span(fact, at)
             case e.AgentChanged():
                 self._handed_over(run, fact, at)
             case e.GuardrailsJudged():
-                for record in fact.results:
-                    self._end(self._begin(GuardrailSpanData(record.name, record.tripped), run.inner, at), at)
+                self._trace_guardrails(run, fact.results, at)
             case e.RunEnded() | e.RunCancelled():
                 self._close_agent(run, at)
             case _:
                 pass
+
+    def _start_function_spans(self, run: _Opened, calls: Iterable[str], at: float) -> None:
+        for call in calls:
+            if call not in run.handoffs:  # they have a span of their own
+                self._start_function_span(run, call, at)
+
+    def _trace_guardrails(self, run: _Opened, results: Iterable[e.GuardrailRecord], at: float) -> None:
+        for record in results:
+            self._end(self._begin(GuardrailSpanData(record.name, record.tripped), run.inner, at), at)
 
     def _open_agent(self, run: _Opened, at: float | None) -> None:
         if run.agent is None:

@@ -16,10 +16,13 @@ from placet.cli.loading import store_of
 from placet.cli.naming import refuse_unconfirmed, run_in_store
 from placet.cli.options import actions, json_option, reason_option, store_option
 from placet.cli.output import Screen, print_result, shown, this_user
+from placet.clock import SYSTEM_CLOCK
 from placet.facts.codec import JsonObject
+from placet.facts.requirements import SURE_BY
 from placet.ports import OPERATORS
 from placet.service.audit import Head, heads, parse_heads, verify
 from placet.service.records import AuditEntry, records, records_in_time
+from placet.service.subscriptions import Subscriptions
 
 LONGEST_VALUE = 120
 _NONE = object()
@@ -84,6 +87,7 @@ def erase(run_id: str, by: str | None, reason: str | None, store: str, *, as_jso
             whole = runner.run(run_in_store(opened, run_id))
             refuse_unconfirmed(run_id, whole, f"Erase {whole}?", can_ask=not as_json)
             is_new = runner.run(opened.erase(whole, by=by or this_user(), reason=reason))
+            runner.run(Subscriptions(opened, SYSTEM_CLOCK).forget_run(whole))
         finally:
             runner.run(opened.close())
     done = "is erased. Backups, sessions and forks of it are not" if is_new else "was erased before"
@@ -130,6 +134,7 @@ def line_of(entry: AuditEntry) -> str:
     about = entry.subject + (f" ({entry.detail})" if entry.detail else "")
     whose = "a standing decision of " if entry.grant is not None else ""
     who = f"  by {whose}{entry.by or 'somebody unnamed'}" if whose or entry.by is not None else ""
+    who += f" ({SURE_BY[entry.assurance]})" if who and entry.assurance not in (None, "none") else ""
     why = f": {entry.why}" if entry.why else ""
     digest = f"  [{entry.digest[:16]}]" if entry.digest else ""
     return f"{when}  {entry.what:<16}  {shown(about)}{shown(who)}{shown(why)}{shown(_edit(entry))}{digest}"

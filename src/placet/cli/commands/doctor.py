@@ -13,10 +13,11 @@ from placet.cli.output import Screen, shown
 from placet.ports import DeskStore
 from placet.private_files import open_to_others
 from placet.service.doctor import Examined, examine
+from placet.service.policy_state import policy_state
 from placet.stores.sqlite import SQLiteStore
 
 
-@command("doctor", epilog="It ends with 1 when a run cannot go on.")
+@command("doctor", epilog="It ends with 1 when a run cannot go on, or a policy file does not load.")
 @agents_argument()
 @store_option
 @json_option
@@ -25,7 +26,8 @@ def doctor(agents: str, store: str, *, as_json: bool) -> int:
 
     Every run that has not ended is loaded against today's agents: a tool that is gone, an agent that was renamed,
     arguments that no longer fit. Run it with the new code before it is deployed. A store file that others on this
-    machine can read or write is remarked on. Nothing is changed.
+    machine can read or write is remarked on, and so is a policy file that a desk or worker cannot load. Nothing is
+    changed.
     """
     return asyncio.run(_examine(agents, store, as_json=as_json))
 
@@ -39,12 +41,13 @@ async def _examine(place: str, url: str, *, as_json: bool) -> int:
             stopped += any(finding.stops for finding in examined.findings)
             asked_anew += any(not finding.stops for finding in examined.findings)
             _show(examined, as_json=as_json)
+        refused = await _tell_of_policies(store, as_json=as_json)
         _warn_of_readable_files(store, as_json=as_json)
     finally:
         await store.close()
     if not as_json:
         print(f"{looked_at} runs looked at: {stopped} cannot go on, {asked_anew} will be asked about anew.")
-    return FAILED if stopped else OK
+    return FAILED if stopped or refused else OK
 
 
 def _show(examined: Examined, *, as_json: bool) -> None:
@@ -55,6 +58,20 @@ def _show(examined: Examined, *, as_json: bool) -> None:
         sign = Screen().signs.refused if finding.stops else "!"
         print(f"{sign} {examined.run_id}  {shown(examined.agent)}  {finding.code}")
         print(f"    {shown(finding.message)}")
+
+
+async def _tell_of_policies(store: DeskStore, *, as_json: bool) -> int:
+    """Say which processes have a policy file that does not load; how many."""
+    refused = (await policy_state(store)).refused
+    for each in refused:
+        if as_json:
+            found = {"file": each.file, "code": "policy_refused", "message": each.message, "place": each.place}
+            print(msgspec.json.encode({**found, "in_force": each.in_force}).decode())
+            continue
+        print(f"{Screen().signs.refused} {shown(each.file)}  policy_refused  at {shown(each.place)}")
+        print(f"    {shown(each.message, keep_lines=True)}")
+        print(f"    Version {each.in_force} stays in force.")
+    return len(refused)
 
 
 def _warn_of_readable_files(store: DeskStore, *, as_json: bool) -> None:

@@ -43,6 +43,8 @@ def _given(**values: object) -> JsonObject:
 
 role_option = click.option("--role", type=click.Choice(ROLES), help="what they may do (default: reviewer)")
 name_argument = click.argument("name", metavar="NAME", help="of the user")
+owned_option = click.option("--owner", metavar="USER", help="of a guest: the person who answers for it")
+same_option = click.option("--same-as", metavar="USER", help="the first account of the same human being")
 
 
 @actions("users")
@@ -56,17 +58,31 @@ def list_users(place: Place, *, as_json: bool) -> None:
     """List who may use the desk. It is what «placet users» does."""
     with client_of(place) as client:
         rows = list(all_pages(client, "/v1/users", {}))
-    show_rows(rows, ["user", "role", "since", "decides"], _user_row, "There is nobody yet.", as_json=as_json)
+    show_rows(rows, ["user", "role", "groups", "since", "decides"], _user_row, "There is nobody yet.", as_json=as_json)
 
 
 @users.command("add")
 @name_argument
 @role_option
 @decides_option
+@click.option("--group", "groups", multiple=True, metavar="GROUP", help="a group that they are in (repeatable)")
+@owned_option
+@same_option
 @desk_options
-def add_user(place: Place, name: str, role: str | None, decides: tuple[str, ...], *, as_json: bool) -> None:
+def add_user(
+    place: Place,
+    name: str,
+    role: str | None,
+    decides: tuple[str, ...],
+    groups: tuple[str, ...],
+    owner: str | None,
+    same_as: str | None,
+    *,
+    as_json: bool,
+) -> None:
     """Add somebody, and print a link that works once, with which they set a password."""
-    body = {"name": name, "role": role or "reviewer"} | _given(decides=scopes_of(decides) or None)
+    body: JsonObject = {"name": name, "role": role or "reviewer", "groups": list(groups)}
+    body |= _given(decides=scopes_of(decides) or None, owner=owner, same_as=same_as)
     with client_of(place, begins=True) as client:
         found = client.ask("POST", "/v1/users", None, body)
     _print_link(place, found, as_json=as_json)
@@ -76,17 +92,36 @@ def add_user(place: Place, name: str, role: str | None, decides: tuple[str, ...]
 @name_argument
 @role_option
 @decides_option
+@click.option("--group", "groups", multiple=True, metavar="GROUP", help="their groups, all of them (repeatable)")
+@click.option("--no-groups", is_flag=True, help="they are in no group any more")
+@owned_option
+@same_option
 @click.option("--off", "is_off", is_flag=True, help="they may not use it any more")
 @click.option("--on", "is_on", is_flag=True, help="they may again")
 @desk_options
 def change_user(
-    place: Place, name: str, role: str | None, decides: tuple[str, ...], *, is_off: bool, is_on: bool, as_json: bool
+    place: Place,
+    name: str,
+    role: str | None,
+    decides: tuple[str, ...],
+    groups: tuple[str, ...],
+    owner: str | None,
+    same_as: str | None,
+    *,
+    no_groups: bool,
+    is_off: bool,
+    is_on: bool,
+    as_json: bool,
 ) -> None:
-    """Change role, what they may decide, or (--off, --on) whether they may use it at all; it holds at once."""
+    """Change role, groups, what they may decide, or (--off, --on) whether they may use it at all; it holds at once."""
     if is_off and is_on:
         raise UsageError("--off and --on contradict each other: write one of them.")
+    if groups and no_groups:
+        raise UsageError("--group and --no-groups contradict each other: write one of them.")
     active = True if is_on else False if is_off else None
-    body = _given(role=role, decides=scopes_of(decides) or None, is_active=active)
+    member = list(groups) if groups or no_groups else None
+    body = _given(role=role, decides=scopes_of(decides) or None, is_active=active, groups=member)
+    body |= _given(owner=owner, same_as=same_as)
     with client_of(place) as client:
         found = client.ask("PATCH", f"/v1/users/{part(name)}", None, body)
     print_result(found, f"{found['name']} is {_spoken(found['role'])}.", as_json=as_json)
@@ -158,7 +193,9 @@ def _user_row(found: JsonObject, _screen: Screen) -> Row:
     state = "" if found["is_active"] else " (off)"
     role = str(found["role"])
     look = styled(role + state, "cyan" if role == "admin" else None)
-    return [str(found["name"]), look, ago(found["created_at"]), scope_text(found["decides"])]
+    groups = found["groups"]
+    member = ", ".join(map(str, groups)) if isinstance(groups, list) else ""
+    return [str(found["name"]), look, member, ago(found["created_at"]), scope_text(found["decides"])]
 
 
 # -- tokens -----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,23 +31,13 @@ def port(path: Path, *, writes: bool, as_json: bool) -> int:
     «import agents» becomes «import placet.agents as agents», and «from agents …» becomes «from placet.agents …». Below
     the diff stands what it found that is left out or differs. Nothing is written without --write.
     """
-    from placet.agents.porting import port as ported
-
     if not path.exists():
         raise UsageError(f"there is no {str(path)!r}: give a program, or a folder of them.")
     _refuse_an_own_package(path)
-    found: dict[str, Ported] = {}
-    unread: dict[str, str] = {}
-    for program in _programs(path):
-        try:
-            found[str(program)] = ported(_text_of(program), str(program))
-        except (SyntaxError, ValueError, OSError) as error:
-            unread[str(program)] = str(error)
+    found, unread = _ported(_programs(path))
     changed = {name: each for name, each in found.items() if each.is_changed}
     if writes:
-        for name, each in changed.items():
-            with Path(name).open("w", encoding="utf-8", newline="") as file:
-                file.write(each.after)
+        _write(changed)
     notes = {name: each.notes for name, each in found.items() if each.notes and (each.is_changed or _is_ours(each))}
     if as_json:
         listed = {name: [{"line": note.line, "text": note.text} for note in each] for name, each in notes.items()}
@@ -56,6 +46,26 @@ def port(path: Path, *, writes: bool, as_json: bool) -> int:
     else:
         _show(changed, notes, unread, written=writes)
     return FAILED if unread else OK
+
+
+def _ported(programs: Iterable[Path]) -> tuple[dict[str, Ported], dict[str, str]]:
+    """What becomes of each program, and of those that cannot be read the reason."""
+    from placet.agents.porting import port as ported
+
+    found: dict[str, Ported] = {}
+    unread: dict[str, str] = {}
+    for program in programs:
+        try:
+            found[str(program)] = ported(_text_of(program), str(program))
+        except (SyntaxError, ValueError, OSError) as error:
+            unread[str(program)] = str(error)
+    return found, unread
+
+
+def _write(changed: Mapping[str, Ported]) -> None:
+    for name, each in changed.items():
+        with Path(name).open("w", encoding="utf-8", newline="") as file:
+            file.write(each.after)
 
 
 def _is_ours(ported: Ported) -> bool:

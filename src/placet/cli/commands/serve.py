@@ -53,6 +53,14 @@ who the client is are believed only from the addresses that are named. See docs/
     help="from now on the person who started a run cannot approve its calls, at any desk on this store: everywhere, or "
     "where these patterns fit («placet four-eyes» shows and changes where)",
 )
+@click.option("--policy", metavar="FILE", help="rules about every call, followed when the file changes")
+@click.option(
+    "--pass-through",
+    multiple=True,
+    metavar="SOURCE/GUEST[:TOOL]",
+    help="nobody is asked about these calls of guests, patterns of agent and tool such as '*:read_*'; what the policy "
+    "denies or asks about is denied or asked about all the same",
+)
 @click.option("--no-auth", is_flag=True, help="ask nobody who they are; only on an address of this machine")
 @click.option("--no-run", is_flag=True, help="only show and decide: others drive the runs")
 @click.option(
@@ -65,6 +73,11 @@ who the client is are believed only from the addresses that are named. See docs/
     metavar="SECONDS",
     help="what calls that have begun get to end when the desk is stopped; a second signal ends it at once "
     "(default: 30)",
+)
+@click.option(
+    "--receipt-keys",
+    metavar="FILE",
+    help="sign a receipt for each approved call with the keys in this file (default: $PLACET_RECEIPT_KEYS_FILE)",
 )
 @click.option("--open", "opens", is_flag=True, help="open the inbox in a browser")
 def serve(**options: Any) -> int:  # Any: one keyword for each option above
@@ -97,22 +110,20 @@ def serving_of(
     tls_cert: str | None,
     tls_key: str | None,
     four_eyes: tuple[str, ...],
+    policy: str | None,
+    pass_through: tuple[str, ...],
     no_auth: bool,
     no_run: bool,
     max_concurrent: int,
     grace: float,
     opens: bool,
+    receipt_keys: str | None,
 ) -> Serving:
     """What the options mean; what cannot be meant is wrong usage."""
     if agents is None and not no_run:
         raise UsageError("say where the agents are, as in «placet serve shop.agents:all_agents», or give --no-run.")
     if "@" in (public_url or ""):
         raise UsageError("--public-url is what people are sent to: it holds no name and no password.")
-    if (tls_cert is None) != (tls_key is None):
-        raise UsageError("--tls-cert and --tls-key belong together.")
-    for name, file in (("--tls-cert", tls_cert), ("--tls-key", tls_key)):
-        if file is not None and not os.access(file, os.R_OK):
-            raise UsageError(f"the file of {name}, {file}, is not there, or cannot be read.")
     return Serving(
         store=store,
         agents=[] if agents is None else agents_of(agents),
@@ -123,13 +134,27 @@ def serving_of(
         is_open=no_auth,
         open_name=this_user(),
         four_eyes=tuple(pattern_of(text) for text in four_eyes),
+        policy=policy,
+        pass_through=tuple(pattern_of(text) for text in pass_through),
         trusted_proxies=trusted_proxy,
-        tls=None if tls_cert is None or tls_key is None else (tls_cert, tls_key),
+        tls=_tls_of(tls_cert, tls_key),
         drives=not no_run,
         max_concurrent=max_concurrent,
         grace=grace,
         opens_browser=opens,
+        receipt_keys=receipt_keys,
     )
+
+
+def _tls_of(cert: str | None, key: str | None) -> tuple[str, str] | None:
+    if cert is None and key is None:
+        return None
+    if cert is None or key is None:
+        raise UsageError("--tls-cert and --tls-key belong together.")
+    for name, file in (("--tls-cert", cert), ("--tls-key", key)):
+        if not os.access(file, os.R_OK):
+            raise UsageError(f"the file of {name}, {file}, is not there, or cannot be read.")
+    return cert, key
 
 
 def _announce(url: str, key: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import logging
 import sys
@@ -15,6 +16,7 @@ from click import UsageError
 
 from placet.cli.loading import agents_of, object_of, warn_if_pooled
 from placet.cli.options import Above, agents_argument, command, store_option
+from placet.cli.serving import receipts_of
 from placet.declare.run_config import RunConfig
 from placet.service.driving import MAX_TAKEOVERS
 from placet.stores.opening import open_store
@@ -58,6 +60,7 @@ class _NamedEvents(logging.Formatter):
 @click.option("--context-factory", metavar="MODULE:NAME", help="makes the context of a run when it is driven")
 @click.option("--session-factory", metavar="MODULE:NAME", help="opens the session with an id")
 @click.option("--run-config", metavar="MODULE:NAME", help="a RunConfig for all runs")
+@click.option("--policy", metavar="FILE", help="rules about every call, followed when the file changes")
 @click.option("--metrics-port", type=int, metavar="PORT", help="numbers for Prometheus, on loopback")
 @click.option("--metrics-host", default="127.0.0.1", metavar="HOST", help="… on this address instead")
 @click.option("-v", "--verbose", is_flag=True, help="say what happens, not only what goes wrong")
@@ -86,6 +89,7 @@ class Options:
     context_factory: str | None
     session_factory: str | None
     run_config: str | None
+    policy: str | None
     metrics_port: int | None
     metrics_host: str
     verbose: bool
@@ -117,7 +121,8 @@ async def _work(options: Options) -> None:
         name=options.name,
         grace=options.grace,
         max_takeovers=options.max_takeovers,
-        run_config=_run_config(options.run_config),
+        run_config=_with_receipts(_run_config(options.run_config)),
+        policy=options.policy,
         context_factory=_function(options.context_factory),
         session_factory=_function(options.session_factory),
     )
@@ -152,6 +157,14 @@ def _run_config(place: str | None) -> RunConfig | None:
     if not isinstance(found, RunConfig):
         raise UsageError(f"{place} is a {type(found).__name__}, not a RunConfig.")
     return found
+
+
+def _with_receipts(config: RunConfig | None) -> RunConfig | None:
+    """What the environment says about receipts, where the configuration says nothing."""
+    if config is not None and config.receipts is not None:
+        return config
+    found = receipts_of(None, None)
+    return config if found is None else dataclasses.replace(config or RunConfig(), receipts=found)
 
 
 def _function(place: str | None) -> Any:  # Any: a function of the user's

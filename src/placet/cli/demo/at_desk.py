@@ -15,10 +15,11 @@ from rich.text import Text
 
 from placet.cli.demo.agents import FIRST_RUNS, LATER_RUN, demo_agents
 from placet.cli.demo.in_terminal import story_in
-from placet.cli.output import Screen, counted, shown, this_user
+from placet.cli.output import Screen, shown, this_user
 from placet.cli.picture import argument_text, run_picture
 from placet.cli.serving import DEFAULT_PORT, Serving, bind, log_to_stderr, need_the_extra, serve_until_stopped
 from placet.desk.desk import Desk
+from placet.facts.verdict_words import counted
 
 LATER_SECONDS = 40.0
 PAUSE_SECONDS = 30.0

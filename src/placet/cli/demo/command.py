@@ -75,8 +75,7 @@ def demo(
         return serve_demo(folder, url, port, opens=not no_open)
     from placet.cli.demo.in_terminal import Answer, decide_here
 
-    answer = Answer("approve") if is_yes else None if no_message is None else Answer("reject", no_message or None)
-    return decide_here(folder, url, by or this_user(), answer, as_json=as_json)
+    return decide_here(folder, url, by or this_user(), Answer.by_options(is_yes, no_message), as_json=as_json)
 
 
 def make_folder(folder: Path) -> None:

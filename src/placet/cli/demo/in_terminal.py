@@ -18,14 +18,16 @@ from placet.cli.cards import as_object, card
 from placet.cli.commands.decide import typed_value
 from placet.cli.demo.agents import TERMINAL_RUN, demo_agents, effects_of
 from placet.cli.exit_codes import INTERRUPTED, OK
-from placet.cli.output import Screen, Whole, counted, echo_json, is_interactive, shown, value_text
+from placet.cli.output import Screen, Whole, echo_json, is_interactive, shown, value_text
 from placet.cli.picture import call_lines, run_picture
 from placet.core.log import read_lines
-from placet.core.story import RunStory, story_of
+from placet.core.story import story_of
+from placet.core.story_tree import RunStory
 from placet.desk.desk import Desk, DeskRequest, DeskRun
 from placet.facts.codec import JsonObject
 from placet.facts.errors import PlacetError
 from placet.facts.events import Verdict
+from placet.facts.verdict_words import counted
 
 STARTED_BY = "placet demo --terminal"
 PATIENCE = 1.0
@@ -40,6 +42,13 @@ class Answer:
     message: str | None = None
     arguments: JsonObject | None = None
     output: str | None = None
+
+    @classmethod
+    def by_options(cls, is_yes: bool, no_message: str | None) -> Answer | None:
+        """What `--yes` and `--no` decide about all that waits; None: a person is asked."""
+        if is_yes:
+            return cls("approve")
+        return None if no_message is None else cls("reject", no_message or None)
 
 
 def decide_here(folder: Path, store: str, by: str, answer: Answer | None, *, as_json: bool) -> int:

@@ -137,6 +137,8 @@ class Accounts:
         decides: tuple[DecisionScope, ...] = EVERYTHING,
         password: str | None = None,
         groups: Sequence[str] = (),
+        owner: str | None = None,
+        same_as: str | None = None,
         by: str | None = None,
     ) -> User:
         kept = await self._hashed(password) if password is not None else None
@@ -149,6 +151,7 @@ class Accounts:
             created_by=by,
             groups=checked_groups(groups),
         )
+        user = await self._related(user, await self._first_owner(user, owner), same_as)
         added = RecordStep(kind="user", id=user.name, was=None, now=_record("user", user.name, user))
         facts: list[AnyFact] = [_user_fact(user, "added", by, self._now())]
         if kept is not None:
@@ -165,10 +168,12 @@ class Accounts:
         decides: tuple[DecisionScope, ...] | None = None,
         is_active: bool | None = None,
         groups: Sequence[str] | None = None,
+        owner: str | None = None,
+        same_as: str | None = None,
         by: str | None = None,
     ) -> User:
         """Change what is given. Who may do less from now on may do less in their open sessions, too, and a link that
-        was made for them before is void."""
+        was made for them before is void. An empty `owner` or `same_as`: none any more."""
         while True:
             record, old = await self._known(name)
             new = msgspec.structs.replace(
@@ -178,12 +183,47 @@ class Accounts:
                 is_active=old.is_active if is_active is None else is_active,
                 groups=old.groups if groups is None else checked_groups(groups),
             )
+            new = await self._related(new, owner, same_as)
             if new == old:
                 return old
             steps = [_replaced(record, new), *await self._keep_an_admin(old, new)]
             facts = [_user_fact(new, "changed", by, self._now())]
             if await self._change(steps, facts, without=[("invitation", name)]):
                 return new
+
+    async def _related(self, user: User, owner: str | None, same_as: str | None) -> User:
+        """The user with these relations to others; UserError where they make no sense."""
+        if owner:
+            owner = await self._name_of_person(owner)
+            if user.role != "guest":
+                raise UserError(f"{user.name} is no guest: only guests have an owner, who answers for them.")
+        elif user.role != "guest":
+            owner = ""
+        if same_as:
+            same_as = await self._name_of_person(same_as)
+            main = await self.user(same_as)
+            if same_as == user.name or main is None or main.same_as is not None:
+                raise UserError(f"{same_as} is not another account, or is itself a second one: name the first.")
+            if any(each.same_as == user.name for each in await self.users()):
+                raise UserError(f"{user.name} is the first account of others: change those, or name them here.")
+        return msgspec.structs.replace(
+            user,
+            owner=user.owner if owner is None else owner or None,
+            same_as=user.same_as if same_as is None else same_as or None,
+        )
+
+    async def _first_owner(self, user: User, owner: str | None) -> str | None:
+        """Who answers for a guest if nothing is said: the person who adds it."""
+        adds = await self.user(user.created_by) if user.created_by is not None else None
+        if owner is not None or user.role != "guest" or adds is None or adds.role == "guest":
+            return owner
+        return adds.name
+
+    async def _name_of_person(self, name: str) -> str:
+        found = await self.user(checked_name(name))
+        if found is None or found.role == "guest":
+            raise UserError(f"There is no person {name[:80]!r} at this desk: name a user who is no guest.")
+        return found.name
 
     async def remove_user(self, name: str, *, by: str | None = None) -> None:
         """With all sessions, tokens and links."""
@@ -522,7 +562,7 @@ def _unchanged(record: StoredRecord) -> RecordStep:
 
 def _user_fact(user: User, change: Literal["added", "changed", "removed"], by: str | None, at: float) -> UserChanged:
     rights = (user.role, patterns_of(user.decides), user.is_active, list(user.groups))
-    return UserChanged(user.name, change, by, at, *rights)
+    return UserChanged(user.name, change, by, at, *rights, user.owner, user.same_as)
 
 
 def _of_link(

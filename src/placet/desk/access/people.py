@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias, assert_never
 
 import msgspec
 
 from placet.core.four_eyes import why_approval_does_not_count
+from placet.core.votes import Person
 from placet.facts.errors import AccessDenied, UserError
 from placet.facts.events import HoldKind, Pattern, Verdict
 from placet.facts.requirements import Assurance
@@ -55,6 +56,11 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str | None = None
     groups: tuple[str, ...] = ()
     """Whose approval it is where «two of finance» have to approve."""
+    owner: str | None = None
+    """Of a guest: the person who answers for it; None: nobody knows."""
+    same_as: str | None = None
+    """The account of the same human being, if this is a second one: the two are one person wherever people are
+    counted or kept apart."""
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,6 +130,8 @@ def why_not(
     tool: str,
     started_by: str | None,
     four_eyes: Sequence[Pattern],
+    people: Mapping[str, Person] | None = None,
+    guest: str | None = None,
 ) -> str | None:
     """Why this actor may not say this about that call; None when they may.
 
@@ -136,13 +144,32 @@ def why_not(
         return f"{actor.name} may not decide calls of {tool} by {agent}: an admin says who may."
     if verdict == "reject":
         return None
-    return why_approval_does_not_count(four_eyes, agent=agent, tool=tool, started_by=started_by, author=actor.name)
+    return why_approval_does_not_count(
+        four_eyes, people or {}, agent=agent, tool=tool, started_by=started_by, author=actor.name, guest=guest
+    )
 
 
 def refuse_if_not_allowed(
-    actor: Actor, verdict: Verdict, *, agent: str, tool: str, started_by: str | None, four_eyes: Sequence[Pattern]
+    actor: Actor,
+    verdict: Verdict,
+    *,
+    agent: str,
+    tool: str,
+    started_by: str | None,
+    four_eyes: Sequence[Pattern],
+    people: Mapping[str, Person] | None = None,
+    guest: str | None = None,
 ) -> None:
-    problem = why_not(actor, verdict, agent=agent, tool=tool, started_by=started_by, four_eyes=four_eyes)
+    problem = why_not(
+        actor,
+        verdict,
+        agent=agent,
+        tool=tool,
+        started_by=started_by,
+        four_eyes=four_eyes,
+        people=people,
+        guest=guest,
+    )
     if problem is not None:
         raise AccessDenied(problem)
 

@@ -8,12 +8,14 @@ from placet.desk.api.gate_shapes import (
     ClaimShape,
     ClosedSession,
     GateCallShape,
+    GateCallsShape,
     NewCall,
     OutcomeShape,
     PermitShape,
     RenewedShape,
     RenewShape,
     WaitFor,
+    WaitForMany,
 )
 from placet.desk.api.operations import AnyApiRequest, ApiAnswer, ApiRequest, Operation
 from placet.desk.api.shapes import Nothing
@@ -21,7 +23,7 @@ from placet.desk.web.deciding import as_datetime
 from placet.desk.web.problems import Problem
 
 
-def _name_of(actor: Actor, given: str | None) -> str:
+def name_of(actor: Actor, given: str | None) -> str:
     """Who the guest is: whoever the token belongs to. A desk that has no log-in believes what is said."""
     if actor.via == "open":
         return given or "guest"
@@ -33,13 +35,13 @@ def _name_of(actor: Actor, given: str | None) -> str:
 
 def _guest(ask: AnyApiRequest) -> Guest:
     """Whose calls are looked at. At a desk that asks nobody, everybody's are: the call says whose it is."""
-    return Guest(name=_name_of(ask.actor, ask.request.headers.get("placet-guest")))
+    return Guest(name=name_of(ask.actor, ask.request.headers.get("placet-guest")))
 
 
 async def propose(ask: ApiRequest[Nothing, NewCall]) -> ApiAnswer:
     given = ask.body
     guest = Guest(
-        name=_name_of(ask.actor, given.guest),
+        name=name_of(ask.actor, given.guest),
         source=given.source,
         reports=given.reports,
         edits=given.edits,
@@ -72,6 +74,14 @@ async def look(ask: ApiRequest[WaitFor, Nothing]) -> GateCallShape:
     return GateCallShape.of(await guests.wait(_guest(ask), ask.part("call_id"), wait))
 
 
+async def look_at_many(ask: ApiRequest[Nothing, WaitForMany]) -> GateCallsShape:
+    guests, wait = ask.web.desk.guests, ask.body.wait
+    if guests.watcher.waits >= ask.web.settings.max_waits:
+        wait = 0.0
+    found = await guests.wait_for_any(_guest(ask), ask.body.calls, wait)
+    return GateCallsShape(calls=[GateCallShape.of(each) for each in found])
+
+
 async def claim(ask: ApiRequest[Nothing, ClaimShape]) -> PermitShape:
     given = ask.body
     permit = await ask.web.desk.guests.claim(
@@ -96,7 +106,7 @@ async def withdraw(ask: ApiRequest[Nothing, Nothing]) -> GateCallShape:
 
 
 async def close_session(ask: ApiRequest[Nothing, ClosedSession]) -> ClosedSession:
-    guest = Guest(name=_name_of(ask.actor, ask.body.guest), source=ask.body.source)
+    guest = Guest(name=name_of(ask.actor, ask.body.guest), source=ask.body.source)
     await ask.web.desk.guests.close_session(guest, ask.body.session)
     return ask.body
 
@@ -127,6 +137,19 @@ OPERATIONS = (
         problems=(404,),
         details="Answers at once when the call may be claimed or is over, otherwise when it is, or after `wait` "
         "seconds: then ask again.",
+    ),
+    Operation(
+        "POST",
+        "/v1/gate/calls/wait",
+        look_at_many,
+        "Of many calls those about which something can be done",
+        "gate",
+        role="guest",
+        body=WaitForMany,
+        answer=GateCallsShape,
+        problems=(404,),
+        details="Answers as soon as one of them may be claimed or is over, and leaves out those that still wait; after "
+        "`wait` seconds with none. So a program that waits for hundreds asks one question.",
     ),
     Operation(
         "DELETE",

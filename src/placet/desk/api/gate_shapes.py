@@ -54,6 +54,13 @@ class WaitFor(Given, frozen=True, kw_only=True):
     """Seconds."""
 
 
+class WaitForMany(Given, frozen=True, kw_only=True):
+    calls: Annotated[list[Label], Meta(min_length=1, max_length=1000)]
+    """The ids of calls of yours."""
+    wait: Annotated[float, Meta(ge=0, le=60)] = 0.0
+    """Seconds."""
+
+
 class GateCallShape(Shown, frozen=True, kw_only=True):
     """A guest's call as it stands."""
 
@@ -75,6 +82,10 @@ class GateCallShape(Shown, frozen=True, kw_only=True):
     """What happened to it, or a reviewer's answer."""
     decided_by: str | None
     attempts: int
+
+
+class GateCallsShape(Shown, frozen=True, kw_only=True):
+    calls: list[GateCallShape]
 
 
 class ClaimShape(Given, frozen=True, kw_only=True):

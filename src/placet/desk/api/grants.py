@@ -48,6 +48,8 @@ async def make(ask: ApiRequest[Nothing, NewGrant]) -> MadeGrant:
         reason=given.reason,
         message=given.message,
         grant_id=made_id(ask.request, "grant_"),
+        via=ask.actor.via,
+        assurance=ask.actor.assurance,
     )
     return MadeGrant.of(grant, decision=grant.verdict, warnings=await warnings_on_grant(ask.web, grant))
 

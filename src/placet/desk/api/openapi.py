@@ -13,8 +13,10 @@ from typing import Any
 
 import msgspec
 
+from placet.desk.api.aap_shapes import AapError, AapReport
 from placet.desk.api.operations import Operation
 from placet.desk.api.shapes import ProblemShape
+from placet.desk.web.problems import AAP_STATUS
 from placet.desk.web.problems import MEDIA_TYPE as PROBLEM
 from placet.facts.codec import JsonObject
 
@@ -31,7 +33,9 @@ TAGS = {
     "grants": "Standing decisions",
     "holds": "What operators hold back",
     "people": "Users and tokens",
+    "subscriptions": "Who is told of what happens",
     "gate": "Calls that guests execute themselves",
+    "aap": "The same for clients of the Agent Approval Protocol",
     "around": "Agents, live events, health, figures",
 }
 DESCRIPTIONS = {
@@ -70,7 +74,8 @@ def describe(operations: Sequence[Operation], version: str) -> JsonObject:
         "paths": paths,
         "components": {
             "schemas": _components(operations),
-            "responses": {f"Problem{status}": _problem(description) for status, description in DESCRIPTIONS.items()},
+            "responses": {f"Problem{status}": _problem(description) for status, description in DESCRIPTIONS.items()}
+            | {"AapError": _aap_error()},
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "description": "A token: `placet_…`"},
                 "session": {
@@ -90,7 +95,10 @@ def _operation(operation: Operation) -> Schema:
         "summary": operation.summary,
         "tags": [operation.tag],
         "parameters": [*_parts(operation), *_query(operation), *_headers(operation)],
-        "responses": {str(operation.status): _answer(operation)} | _problems(operation),
+        "responses": {
+            str(status): _answer(operation) for status in sorted((operation.status, *operation.more_statuses))
+        }
+        | _problems(operation),
         "security": [] if operation.role is None else [{"token": []}, {"session": []}],
     }
     if operation.role is not None:
@@ -140,7 +148,11 @@ def _without_null(schema: Schema) -> Schema:
 
 
 def _headers(operation: Operation) -> list[Schema]:
-    if operation.method == "POST":
+    if operation.keeps_key and operation.error is AapError and operation.body is not AapReport:
+        text = "Names one execution of the call. The same key again is the same request."
+        schema: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
+        return [{"name": "Idempotency-Key", "in": "header", "required": True, "schema": schema, "description": text}]
+    if operation.method == "POST" and not operation.keeps_key:
         text = "Makes it safe to ask again: one effect, and the first answer again. Kept for a day."
         pattern = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
         return [{"name": "Idempotency-Key", "in": "header", "required": False, "schema": pattern, "description": text}]
@@ -168,6 +180,9 @@ def _problems(operation: Operation) -> Schema:
         statuses |= {400, 408, 413, 415}
     if operation.method == "POST":
         statuses.add(409)
+    if operation.error is AapError:
+        statuses = {AAP_STATUS.get(status, status) for status in statuses}
+        return {str(status): {"$ref": "#/components/responses/AapError"} for status in sorted(statuses)}
     return {str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in sorted(statuses)}
 
 
@@ -175,12 +190,19 @@ def _problem(description: str) -> Schema:
     return {"description": description, "content": {PROBLEM: {"schema": _reference(ProblemShape)}}}
 
 
+def _aap_error() -> Schema:
+    return {
+        "description": "An error, in the words of the protocol",
+        "content": {"application/json": {"schema": _reference(AapError)}},
+    }
+
+
 def _reference(kind: type[msgspec.Struct]) -> Schema:
     return {"$ref": _REF.format(name=kind.__name__)}
 
 
 def _components(operations: Sequence[Operation]) -> Schema:
-    kinds: list[type[msgspec.Struct]] = [ProblemShape]
+    kinds: list[type[msgspec.Struct]] = [ProblemShape, AapError]
     for operation in operations:
         kinds += [kind for kind in (operation.body, operation.answer) if kind is not None and kind not in kinds]
     return _components_of(kinds)

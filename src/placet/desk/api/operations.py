@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from placet.desk.access.people import Actor, Role
 from placet.desk.api.idempotency import once
-from placet.desk.api.shapes import Nothing
+from placet.desk.api.shapes import Nothing, ProblemShape
 from placet.desk.api.validation import field_problem
 from placet.desk.web.context import Web, actor_of, require, web_of
 from placet.desk.web.guards import media_type
@@ -76,6 +76,12 @@ class Operation:
     details: str = ""
     shows_secret: bool = False
     """Its answer holds a text that is shown once: it is not kept to be given again."""
+    more_statuses: tuple[int, ...] = ()
+    """Others of its answers, with the same body."""
+    keeps_key: bool = False
+    """It looks after Idempotency-Keys itself: what is asked again under one is told as it stands by then."""
+    error: type[msgspec.Struct] = ProblemShape
+    """What is told of an error."""
 
 
 def routes_of(operations: Sequence[Operation]) -> list[Route]:
@@ -105,7 +111,8 @@ async def perform(operation: Operation, request: Request) -> Response:
     async def run() -> Response:
         return _response(operation, await operation.run(ApiRequest(web, request, query, body)))
 
-    key = request.headers.get("idempotency-key") if operation.method == "POST" else None
+    is_kept = operation.method == "POST" and not operation.keeps_key
+    key = request.headers.get("idempotency-key") if is_kept else None
     return (
         await run() if key is None else await once(web, request, key, raw, run, keeps_answer=not operation.shows_secret)
     )

@@ -54,7 +54,13 @@ def _user_shape(user: User) -> UserShape:
 async def add_user(ask: ApiRequest[Nothing, NewUser]) -> ApiAnswer:
     given, accounts = ask.body, ask.web.accounts
     user = await accounts.add_user(
-        given.name, given.role, decides=tuple(given.decides), groups=given.groups, by=ask.actor.name
+        given.name,
+        given.role,
+        decides=tuple(given.decides),
+        groups=given.groups,
+        owner=given.owner,
+        same_as=given.same_as,
+        by=ask.actor.name,
     )
     return ApiAnswer(await _invited(ask, user), headers={"Location": f"/v1/users/{quote(user.name)}"})
 
@@ -98,6 +104,8 @@ async def change_user(ask: ApiRequest[Nothing, UserChange]) -> UserShape:
         decides=decides,
         is_active=given.is_active,
         groups=given.groups,
+        owner=given.owner,
+        same_as=given.same_as,
         by=ask.actor.name,
     )
     return _user_shape(changed)

@@ -222,6 +222,10 @@ class ApprovalShape(Shown, frozen=True, kw_only=True):
     """Of an elicitation: what the call asks, by key."""
     grant: str | None
     """The standing decision that decided, where no person looked at this call: `decided_by` made that one."""
+    decided_via: str | None
+    """Through which door the decision came: `session`, `token`, `open`; null: from a program."""
+    assurance: Assurance
+    """How sure it is that it was the person in `decided_by`; where several decided, of the least sure one."""
     needs: str | None
     """Who has to approve, in one line; null: one word of anybody who may decide."""
     votes: list[VoteShape]
@@ -243,6 +247,8 @@ class DecisionShape(Shown, frozen=True, kw_only=True):
     """With respond: what the model reads in the tool's place."""
     grant: str | None
     """The standing decision that decided, if one did."""
+    via: str | None
+    assurance: Assurance
 
 
 class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
@@ -323,6 +329,10 @@ class GrantShape(Shown, frozen=True, kw_only=True):
     arguments: JsonObject | None
     until: datetime | None
     uses: int | None
+    via: str | None
+    """Through which door it was made; null: by a program."""
+    assurance: Assurance
+    """How sure it is that it was made by this person."""
 
 
 class MadeGrant(GrantShape, frozen=True, kw_only=True):
@@ -391,6 +401,10 @@ class UserShape(Shown, frozen=True, kw_only=True):
     """The calls that they may decide, by patterns of agent and tool."""
     groups: list[str]
     """For requirements such as «two of finance»."""
+    owner: str | None
+    """Of a guest: the person who answers for it."""
+    same_as: str | None
+    """The first account of the same human being: the two are one person wherever people are counted or kept apart."""
     is_active: bool
     has_password: bool
     created_at: datetime
@@ -411,6 +425,9 @@ class NewUser(Given, frozen=True, kw_only=True):
     role: Role
     decides: Scopes = msgspec.field(default_factory=lambda: [DecisionScope()])
     groups: Groups = []
+    owner: Name | None = None
+    """Of a guest: the person who answers for it; otherwise who adds it."""
+    same_as: Name | None = None
 
 
 class UserChange(Given, frozen=True, kw_only=True):
@@ -418,6 +435,10 @@ class UserChange(Given, frozen=True, kw_only=True):
     decides: Scopes | None = None
     is_active: bool | None = None
     groups: Groups | None = None
+    owner: str | None = None
+    """Empty: nobody any more."""
+    same_as: str | None = None
+    """Empty: no other account's person."""
 
 
 class InvitationShape(Shown, frozen=True, kw_only=True):
@@ -518,6 +539,12 @@ class EventFilter(Given, frozen=True, kw_only=True):
 
 class Health(Shown, frozen=True, kw_only=True):
     status: Literal["ok"]
+
+
+class PublicKeys(Shown, frozen=True, kw_only=True):
+    """A JWK set."""
+
+    keys: list[JsonObject]
 
 
 class Readiness(Shown, frozen=True, kw_only=True):

@@ -11,12 +11,13 @@ from starlette.responses import Response, StreamingResponse
 
 from placet.declare.agent import Agent
 from placet.desk.api.operations import ApiRequest, Operation
-from placet.desk.api.shapes import AgentList, AgentShape, EventFilter, Health, Nothing, Readiness, ToolShape
+from placet.desk.api.shapes import AgentList, AgentShape, EventFilter, Health, Nothing, PublicKeys, Readiness, ToolShape
 from placet.desk.web.guards import authenticate
 from placet.desk.web.problems import Problem
 from placet.facts.errors import PlacetError
 from placet.fleet.figures import FleetNumbers, fleet_numbers
 from placet.service.metrics import CONTENT_TYPE
+from placet.service.policy_state import policy_state
 
 READY_SECONDS = 5.0
 EVENT_STREAM = "text/event-stream"
@@ -105,12 +106,21 @@ async def metrics(ask: ApiRequest[Nothing, Nothing]) -> Response:
     web = ask.web
     web.meter.dropped_listeners = web.feed.dropped
     numbers, health = await web.desk.store.numbers(), await web.desk.health()
-    text = web.meter.text(numbers, health, listeners=web.feed.listeners)
+    policy = await policy_state(web.desk.store)
+    text = web.meter.text(numbers, health, policy, listeners=web.feed.listeners)
     return Response(text, 200, media_type=CONTENT_TYPE)
 
 
 async def numbers(ask: ApiRequest[Nothing, Nothing]) -> FleetNumbers:
     return await fleet_numbers(ask.web.desk.store)
+
+
+async def public_keys(ask: ApiRequest[Nothing, Nothing]) -> PublicKeys:
+    receipts = ask.web.desk.receipts
+    if receipts is None:
+        raise Problem(404, "not_found", "This desk issues no receipts: it has no key that signs them.")
+    keys = receipts.jwks()["keys"]
+    return PublicKeys(keys=[*keys] if isinstance(keys, list) else [])
 
 
 OPERATIONS = (
@@ -140,6 +150,16 @@ OPERATIONS = (
         role=None,
         answer=Readiness,
         problems=(503,),
+    ),
+    Operation(
+        "GET",
+        "/.well-known/jwks.json",
+        public_keys,
+        "The public keys by which receipts of approved calls are verified",
+        "around",
+        role=None,
+        answer=PublicKeys,
+        problems=(404,),
     ),
     Operation(
         "GET",

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from placet.desk.api import approvals, gate, grants, operators, people, runs, system
+from placet.desk.api import aap, approvals, gate, grants, hooks, operators, people, runs, subscriptions, system
 from placet.desk.api.openapi import describe
 from placet.desk.api.operations import Operation, routes_of
 from placet.facts.codec import encode
@@ -21,6 +21,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *people.OPERATIONS,
     *operators.OPERATIONS,
     *gate.OPERATIONS,
+    *aap.OPERATIONS,
+    *hooks.OPERATIONS,
+    *subscriptions.OPERATIONS,
     *system.OPERATIONS,
 )
 

@@ -8,17 +8,19 @@ from dataclasses import dataclass, field
 from placet.core.elicitation import is_link
 from placet.core.four_eyes import is_demanded
 from placet.core.log import read_lines
-from placet.core.story import CallStory, RunStory, story_of
+from placet.core.story import story_of
+from placet.core.story_tree import CallStory, RunStory
 from placet.declare.tool import FunctionTool
 from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.argument_parts import ShownLines, arguments_of, shown_lines
 from placet.desk.pages.arguments import ArgumentTable, argument_table, in_one_line
-from placet.desk.pages.history import HistoryRow, lead_up
+from placet.desk.pages.differences import Differences, differences_of
+from placet.desk.pages.history import HistoryRow, all_before, lead_up
 from placet.desk.pages.rendering import Notice, link
 from placet.desk.pages.text_format import shortened
 from placet.desk.web.context import Web
-from placet.desk.web.deciding import Voting, call_of, can_take_back, voting_of, why_not_decide
+from placet.desk.web.deciding import Voting, call_of, can_take_back, delay_of, voting_of, why_not_decide
 from placet.desk.web.grant_checks import grants_about, would_decide
 from placet.facts.codec import JsonObject
 from placet.facts.errors import PlacetError
@@ -39,6 +41,7 @@ STATUS_LABEL: dict[str, str] = {
 _APPROVAL_LABELS = {"approve": "Approve", "reject": "Reject…", "edit": "Edit…", "respond": "Answer…", "more": "More…"}
 _DOUBT_LABELS = {"respond": "It happened…", "reject": "Give up…", "more": "Run it again…"}
 _ASKING_LABELS = {"approve": "Agree", "reject": "Decline…", "respond": "Answer…"}
+_CAREFUL_LABELS = {"more": "Approve…"}
 _LABELS = {"approval": _APPROVAL_LABELS, "in_doubt": _DOUBT_LABELS, "elicitation": _ASKING_LABELS}
 _KEYS = {"reject": "r", "edit": "e", "respond": "w", "more": "m"}
 
@@ -56,6 +59,8 @@ class RequestCard:
     who_may: str
     decision: DecisionMade | None
     decided_by_me: bool
+    differs: Differences
+    """What is said first: a sentence, and what is unusual."""
     can_undo: bool = False
     """Its approval can be taken back, by the reader, at this moment."""
     grants: list[GrantMade] = field(default_factory=list)
@@ -93,7 +98,13 @@ class RequestCard:
         """The buttons: what the host of a guest could not carry out is not offered."""
         kind = self.request.kind
         lacking = lacks(self.guest, kind) if self.guest is not None else ()
-        return {verb: label for verb, label in _LABELS[kind].items() if verb not in lacking}
+        words = _LABELS[kind] | _CAREFUL_LABELS if self.is_irreversible else _LABELS[kind]
+        return {verb: label for verb, label in words.items() if verb not in lacking}
+
+    @property
+    def is_irreversible(self) -> bool:
+        """Nobody can undo it: a form asks before it is approved."""
+        return self.request.irreversible and self.request.kind == "approval"
 
     @property
     def heading(self) -> str:
@@ -144,7 +155,7 @@ class RequestCard:
     @property
     def can_be_approved(self) -> bool:
         """Whether a mere yes says all that is asked: a form that wants values is answered."""
-        if self.request.kind == "in_doubt":  # a reflex would do it twice: a form asks first
+        if self.request.kind == "in_doubt" or self.is_irreversible:  # a reflex would do it: a form asks first
             return False
         return all(is_link(each) or not wanted_of(each).get("required") for each in self._asked())
 
@@ -165,7 +176,7 @@ class RequestCard:
         allowed = [verb for verb in self.labels if verb in _KEYS and (verb == "reject" or self.why_not is None)]
         if isinstance(self.request.arguments, str):
             allowed = [verb for verb in allowed if verb != "edit"]
-        keys = _KEYS | {"more": ""} if self.request.kind == "in_doubt" else _KEYS
+        keys = _KEYS | {"more": ""} if self.differs.care == "high" else _KEYS
         return [(verb, keys[verb], self.labels[verb]) for verb in allowed]
 
     @property
@@ -212,6 +223,7 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> RequestCard:
     call, number = call_of(request.id)
     found = story.find(call) if story is not None else None
     steps, left_out = lead_up(story, call) if story is not None else ([], 0)
+    earlier = all_before(story, call) if left_out and story is not None else steps
     tool = await tool_of(web, request)
     schema = tool.params_json_schema if tool is not None else None
     no_yes = await why_not_decide(web, actor, request)
@@ -232,6 +244,7 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> RequestCard:
         who_may=await who_may(web, actor, request),
         decision=_decision(found, number, request),
         decided_by_me=request.decided_by == actor.name,
+        differs=await differences_of(web, request, earlier),
         can_undo=await can_take_back(web, actor, request),
         grants=await grants_about(web, request) if request.status == "pending" else [],
         guest=story.guest if story is not None else None,
@@ -293,4 +306,5 @@ async def notice_of(web: Web, actor: Actor, done: DeskRequest, warnings: Sequenc
         link("/inbox", open=done.id),
         "Show",
         done.id if await can_take_back(web, actor, done) else "",
+        await delay_of(web, done),
     )

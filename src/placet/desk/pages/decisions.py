@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +10,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from placet.desk.desk import DeskRequest
-from placet.desk.pages.arguments import in_a_cell, in_one_line
+from placet.desk.pages.arguments import in_one_line
 from placet.desk.pages.cards import STATUS_LABEL, RequestCard, card_of, notice_of
+from placet.desk.pages.decks import deck_of
+from placet.desk.pages.differences import comparison_of
 from placet.desk.pages.form_data import Form, filters_of_text, form_of
 from placet.desk.pages.forms import Reading
-from placet.desk.pages.inbox import list_context, onto
+from placet.desk.pages.inbox import list_context, onto, place_context
+from placet.desk.pages.offers import offer_for
 from placet.desk.pages.panels import (
     Panel,
     always_of,
@@ -28,15 +30,15 @@ from placet.desk.pages.panels import (
     values_of,
 )
 from placet.desk.pages.rendering import Notice, about, is_partial, link, render, show
-from placet.desk.pages.text_format import counted, json_text
+from placet.desk.pages.tables import MAX_TOGETHER, Together, grouped, why_alone, why_left_out
+from placet.desk.pages.text_format import json_text
 from placet.desk.web.context import Web, actor_of, web_of
-from placet.desk.web.deciding import Decision, decide, request_or_404, take_back, why_not_decide
+from placet.desk.web.deciding import Decision, decide, request_or_404, take_back
 from placet.desk.web.grant_checks import warnings_on_always
 from placet.desk.web.problems import Problem
+from placet.desk.web.waiting import Care, care_of
 from placet.facts.events import Verdict
-
-MAX_TOGETHER = 200
-MAX_COLUMNS = 8
+from placet.facts.verdict_words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,41 @@ async def decide_one(request: Request) -> Response:
     if decision is None:
         status = 200 if form.get("change") else 422
         return await _card_again(request, card, form, status, panel=panel)
+    if (unseen := _not_acknowledged(card, form, decision)) is not None:
+        return await _refused(request, card, form, unseen)
     following = await _following(request, form, card.request.id)
     warnings = await warnings_on_always(web, card.request, decision)
+    until = undo_until(web, card.request, card.differs.care if panel is None else "plain", decision)
     try:
-        done = await decide(web, actor, card.request.id, decision)
+        done = await decide(web, actor, card.request.id, decision, until)
     except Problem as problem:
         return await _refused(request, card, form, problem)
     return await _went_on(request, form, done, following, warnings)
+
+
+def undo_until(web: Web, row: DeskRequest, care: Care, decision: Decision) -> float | None:
+    """When a call that is approved here begins at the earliest: what one key decides leaves time to take it back, and a
+    tool may want that for each yes."""
+    if decision.decision not in ("approve", "edit") or row.kind != "approval":
+        return None
+    seconds = row.undo_window
+    if seconds is None:
+        seconds = web.settings.undo_seconds if care == "usual" else 0.0
+    return web.clock.now() + seconds if seconds > 0 else None
+
+
+def _not_acknowledged(card: RequestCard, form: Form, decision: Decision) -> Problem | None:
+    """A yes to something unusual names what is unusual about it: what the form did not show, nobody has looked at."""
+    if decision.decision != "approve" or card.request.status != "pending":
+        return None
+    seen = set(form.getlist("seen"))
+    unseen = [note.name for note in card.differs.odd if note.name not in seen]
+    if not unseen:
+        return None
+    listed = ", ".join(unseen[:8])
+    return Problem(
+        422, "not_acknowledged", f"Look at what is unusual and tick it first: {listed}. Nothing was decided."
+    )
 
 
 def read_decision(web: Web, card: RequestCard, form: Form, verb: str) -> tuple[Decision | None, Any]:
@@ -179,9 +209,10 @@ def _refusal_text(problem: Problem, card: RequestCard) -> str:
 
 
 async def _following(request: Request, form: Form, request_id: str) -> str:
-    """The request that is shown after this one: the next in the list, or else the one before it."""
+    """What is shown after this request: the next line of the list, or else the one before it. Of a deck, or of a list
+    that does not hold the request, it is the first one."""
     context = await list_context(request, filters_of_text(form.text("back")), form.text("cursor") or None)
-    ids = [row.id for row in context["rows"] if row.status == "pending" or row.id == request_id]
+    ids = [row.id for row in context["requests"] if row.is_deck or row.status == "pending" or row.id == request_id]
     if request_id not in ids:
         return ids[0] if ids else ""
     at = ids.index(request_id)
@@ -198,9 +229,9 @@ async def _went_on(request: Request, form: Form, done: DeskRequest, following: s
     notice = await notice_of(web, actor, done, warnings)
     context = await list_context(request, filters, cursor, following) | {"notice": notice}
     if following:
-        context["card"] = await card_of(web, actor, await request_or_404(web, following))
-    body = render(request, "_card.html" if following else "_nothing_open.html", context)
-    return await _with_list(request, body, context, address)
+        context |= await place_context(web, actor, filters, following)
+    template = "_together.html" if context["together"] else "_card.html" if following else "_nothing_open.html"
+    return await _with_list(request, render(request, template, context), context, address)
 
 
 async def revoke(request: Request) -> Response:
@@ -223,6 +254,42 @@ async def revoke(request: Request) -> Response:
     return await _with_list(request, render(request, "_card.html", context), context, address)
 
 
+async def accept_offer(request: Request) -> Response:
+    """Make the standing decision that a deck offers, with a yes to its first call: what was shown, or nothing."""
+    web, actor, form = web_of(request), actor_of(request), await form_of(request)
+    await web.waiting.refresh(web.clock.now())
+    deck = deck_of(web.waiting, filters_of_text(form.text("back")), form.text("deck"))
+    offer = await offer_for(web, deck.members[0]) if deck is not None else None
+    if deck is None or offer is None or offer.digest != form.text("offer"):
+        raise Problem(409, "stale_approval", "What is offered is another thing by now: nothing was made. Look again.")
+    row = deck.members[0].request
+    now = web.clock.now()
+    reason = f"offered: {offer.would_have} of the last {offer.of} would have been decided so"
+    given = Decision(decision="approve", digest=form.text("digest"), reason=reason)
+    grant = offer.grant(now)
+    done = await decide(web, actor, row.id, given, undo_until(web, row, "usual", given), grant)
+    outcomes = Outcomes(verb="decided, and calls like it from now on")
+    spared = f"Up to {offer.uses} more like it, for {offer.days} days, are approved without asking."
+    text = f"{STATUS_LABEL[done.status]}. {spared}"
+    outcomes.rows.append(Outcome(row.tool, in_one_line(row.arguments, 90), True, text))
+    return await _card_place(request, form, "_outcomes.html", outcomes=outcomes)
+
+
+async def revoke_together(request: Request) -> Response:
+    """Undo all that was approved together and has not begun."""
+    web, actor, form = web_of(request), actor_of(request), await form_of(request)
+    outcomes = Outcomes(verb="taken back")
+    for request_id in form.getlist("open")[:MAX_TOGETHER]:
+        row = await request_or_404(web, request_id)
+        summary = in_one_line(row.arguments, 90)
+        try:
+            await take_back(web, actor, row.id)
+            outcomes.rows.append(Outcome(row.tool, summary, True, "Taken back: it waits again."))
+        except Problem as problem:
+            outcomes.rows.append(Outcome(row.tool, summary, False, problem.detail))
+    return await _card_place(request, form, "_outcomes.html", outcomes=outcomes)
+
+
 async def _with_list(request: Request, body: str, context: dict[str, Any], address: str) -> Response:
     """A part of the page for the card's place, and with it the list and a message for theirs."""
     parts = render(request, "_parts.html", context)
@@ -230,37 +297,6 @@ async def _with_list(request: Request, body: str, context: dict[str, Any], addre
 
 
 # -- several ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class GroupRow:
-    id: str
-    digest: str
-    summary: str
-    cells: list[str]
-    created_at: float
-
-
-@dataclass(slots=True)
-class Group:
-    tool: str
-    agent: str
-    columns: list[str]
-    rows: list[GroupRow]
-
-
-@dataclass(slots=True)
-class Together:
-    groups: list[Group]
-    excluded: list[tuple[str, str]]
-
-    @property
-    def count(self) -> int:
-        return sum(len(group.rows) for group in self.groups)
-
-    @property
-    def title(self) -> str:
-        return counted(self.count, "request")
 
 
 @dataclass(slots=True)
@@ -273,13 +309,17 @@ class Outcome:
 
 @dataclass(slots=True)
 class Outcomes:
+    verb: str = "decided"
     rows: list[Outcome] = field(default_factory=list)
+    undo: list[str] = field(default_factory=list)
+    """Those that have not begun and can be taken back, until then."""
+    undo_until: float = 0.0
 
     @property
     def title(self) -> str:
         good = sum(each.is_good for each in self.rows)
         bad = len(self.rows) - good
-        return f"{good} decided" + (f", {bad} not" if bad else "")
+        return f"{good} {self.verb}" + (f", {bad} not" if bad else "")
 
 
 def picks_of(form: Form) -> list[tuple[str, str]]:
@@ -300,57 +340,13 @@ async def review_together(request: Request) -> Response:
     excluded: list[tuple[str, str]] = []
     for request_id, digest in picks_of(form):
         row = await request_or_404(web, request_id)
-        why = await _why_left_out(web, actor, row, digest)
+        why = await why_left_out(web, actor, row, digest)
         if why is None:
             good.append(row)
         else:
             excluded.append((f"{row.tool} {in_one_line(row.arguments, 60)}", why))
     together = Together(grouped(good), excluded)
     return await _card_place(request, form, "_together.html", together=together)
-
-
-async def _why_left_out(web: Web, actor: Any, row: DeskRequest, digest: str) -> str | None:
-    if row.status != "pending":
-        return f"{STATUS_LABEL[row.status].lower()} by {row.decided_by or 'an unnamed person'} meanwhile"
-    if row.digest != digest:
-        return "it changed since it was on your screen"
-    if row.kind == "in_doubt":
-        return "it is unknown whether it happened: decide about it alone"
-    if row.kind == "elicitation":
-        return "it asks for something: answer it by itself"
-    return await why_not_decide(web, actor, row)
-
-
-def grouped(requests: Sequence[DeskRequest]) -> list[Group]:
-    """Alike with alike: one table for each agent and tool, a column for each argument."""
-    found: dict[tuple[str, str], list[DeskRequest]] = {}
-    for each in requests:
-        found.setdefault((each.tool, each.agent), []).append(each)
-    return [_group(tool, agent, rows) for (tool, agent), rows in found.items()]
-
-
-def _group(tool: str, agent: str, requests: list[DeskRequest]) -> Group:
-    names: dict[str, None] = {}
-    for each in requests:
-        if isinstance(each.arguments, dict):
-            names |= dict.fromkeys(each.arguments)
-    columns = list(names)
-    shown, rest = columns[:MAX_COLUMNS], columns[MAX_COLUMNS:]
-    rows = [
-        GroupRow(each.id, each.digest, in_one_line(each.arguments, 80), _cells(each, shown, rest), each.created_at)
-        for each in requests
-    ]
-    return Group(tool, agent, [*shown, *(["more"] if rest else [])] or ["arguments"], rows)
-
-
-def _cells(request: DeskRequest, shown: list[str], rest: list[str]) -> list[str]:
-    given = request.arguments
-    if isinstance(given, str) or not shown:
-        text = given if isinstance(given, str) else "none"
-        return [in_a_cell(text), *("" for _ in shown[1:])]
-    cells = [in_a_cell(given[name]) if name in given else "" for name in shown]
-    more = {name: given[name] for name in rest if name in given}
-    return [*cells, *([in_a_cell(more)] if rest else [])]
 
 
 async def decide_together(request: Request) -> Response:
@@ -362,20 +358,29 @@ async def decide_together(request: Request) -> Response:
     outcomes = Outcomes()
     for request_id, digest in picks_of(form):
         row = await request_or_404(web, request_id)
+        alone = await why_alone(web, row) if verdict == "approve" and row.status == "pending" else None
+        if alone is not None:
+            outcomes.rows.append(Outcome(row.tool, in_one_line(row.arguments, 90), False, f"Not decided: {alone}."))
+            continue
         decision = Decision(
             decision=verdict,
             message=form.text("message") or None if verdict == "reject" else None,
             reason=form.text("reason") or None,
             digest=digest,
         )
-        outcomes.rows.append(await _outcome(web, actor, row, decision))
+        care = care_of(row, await comparison_of(web, row))
+        until = undo_until(web, row, care, decision)
+        outcomes.rows.append(await _outcome(web, actor, row, decision, until))
+        if until is not None and outcomes.rows[-1].is_good:
+            outcomes.undo.append(row.id)
+            outcomes.undo_until = max(outcomes.undo_until, until)
     return await _card_place(request, form, "_outcomes.html", outcomes=outcomes)
 
 
-async def _outcome(web: Web, actor: Any, row: DeskRequest, decision: Decision) -> Outcome:
+async def _outcome(web: Web, actor: Any, row: DeskRequest, decision: Decision, until: float | None) -> Outcome:
     summary = in_one_line(row.arguments, 90)
     try:
-        done = await decide(web, actor, row.id, decision)
+        done = await decide(web, actor, row.id, decision, until)
     except Problem as problem:
         now_row = await request_or_404(web, row.id)
         text = problem.detail

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 from urllib.parse import parse_qsl, urlencode
 
@@ -23,12 +23,25 @@ class Filters:
     agent: str = ""
     tool: str = ""
     run: str = ""
+    view: str = ""
+    """`each`: every request has a line of its own; else what is alike stands together."""
+
+    @property
+    def is_grouped(self) -> bool:
+        return self.status == "pending" and self.view != "each"
+
+    @property
+    def other_view(self) -> dict[str, str]:
+        """The same filters, in the other view."""
+        return replace(self, view="" if self.view else "each").query
 
     @property
     def query(self) -> dict[str, str]:
         """What stands in the address; what is the default does not."""
         found = {"status": "" if self.status == "pending" else self.status, "agent": self.agent}
-        return {key: each for key, each in {**found, "tool": self.tool, "run": self.run}.items() if each}
+        return {
+            key: each for key, each in {**found, "tool": self.tool, "run": self.run, "view": self.view}.items() if each
+        }
 
     @property
     def text(self) -> str:
@@ -36,13 +49,14 @@ class Filters:
 
     @property
     def is_set(self) -> bool:
-        return bool(self.query)
+        return bool(replace(self, view="").query)
 
 
 def filters_of(given: Mapping[str, str]) -> Filters:
     status = given.get("status") or "pending"
     known = status if status in STATUSES or status == "all" else "pending"
-    return Filters(known, given.get("agent", ""), given.get("tool", ""), given.get("run", ""))
+    view = "each" if given.get("view") == "each" else ""
+    return Filters(known, given.get("agent", ""), given.get("tool", ""), given.get("run", ""), view)
 
 
 def filters_of_text(text: str) -> Filters:

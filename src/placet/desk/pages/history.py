@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, assert_never
 
 from placet.core.index import RequestKind
-from placet.core.story import (
+from placet.core.story_tree import (
     Asked,
     CallStory,
     Decided,
@@ -19,6 +19,7 @@ from placet.core.story import (
     ReportedLate,
     Required,
     Revoked,
+    RulesHeard,
     RunStory,
     Validated,
     Voted,
@@ -42,7 +43,7 @@ class Stretch:
 _SORT_OF: dict[RequestKind, Sort] = {"approval": "wait", "in_doubt": "doubt", "elicitation": "input"}
 
 
-_ASIDE = (Validated, Escalated, Required, Voted, VoteWithdrawn, ReportedLate)
+_ASIDE = (Validated, RulesHeard, Escalated, Required, Voted, VoteWithdrawn, ReportedLate)
 
 
 def stretches_of(call: CallStory) -> list[Stretch]:
@@ -177,6 +178,13 @@ MAX_STEPS = 24
 
 def lead_up(root: RunStory, call: str) -> tuple[list[HistoryRow], int]:
     """What was asked, said and done before this call, oldest first; and how many earlier steps were left out."""
+    steps = all_before(root, call)
+    left_out = max(0, len(steps) - MAX_STEPS)
+    return ([steps[0], *steps[1 + left_out :]] if left_out else steps), left_out
+
+
+def all_before(root: RunStory, call: str) -> list[HistoryRow]:
+    """What was asked, said and done before this call, oldest first: all of it."""
     steps: list[HistoryRow] = []
     run: RunStory | None = root
     parts = call.split("/")
@@ -187,8 +195,7 @@ def lead_up(root: RunStory, call: str) -> tuple[list[HistoryRow], int]:
         steps += _steps_of(run, local, depth)
         owner = run.find(local)
         run = owner.child if owner is not None else None
-    left_out = max(0, len(steps) - MAX_STEPS)
-    return ([steps[0], *steps[1 + left_out :]] if left_out else steps), left_out
+    return steps
 
 
 def _steps_of(run: RunStory, until: str, depth: int) -> Iterator[HistoryRow]:

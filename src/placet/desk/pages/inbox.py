@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +15,17 @@ from placet.desk.desk import DeskRequest
 from placet.desk.pages.argument_parts import arguments_of
 from placet.desk.pages.arguments import in_one_line, in_parts
 from placet.desk.pages.cards import MAX_COUNTED, STATUS_LABEL, RequestCard, card_of, notice_of
+from placet.desk.pages.decks import PREFIX, Deck, lines_of
 from placet.desk.pages.form_data import STATUSES, Filters, filters_of
 from placet.desk.pages.panels import Panel, panel_of
 from placet.desk.pages.rendering import about, is_partial, link, show
+from placet.desk.pages.tables import table_of_deck
 from placet.desk.web.context import Web, actor_of, web_of
 from placet.desk.web.deciding import request_meant, request_or_404, voting_of
+from placet.desk.web.problems import Problem
+from placet.desk.web.waiting import Care, Place, Waits
 from placet.facts.codec import JsonObject
+from placet.facts.errors import UserError
 
 PAGE = 50
 STATUS_OPTIONS = [*((name, STATUS_LABEL[name].lower()) for name in STATUSES), ("all", "all")]
@@ -50,10 +56,19 @@ class ListRow:
     is_new: bool
     standing: str = ""
     """Where several people have to approve: what is there and what is missing."""
+    care: Care = "plain"
+    sentence: str = ""
+    """What the tool says of this call."""
+    is_deck: bool = False
 
 
 def list_row(
-    request: DeskRequest, actor: Actor, now: float, runs_with: JsonObject | str, standing: str = ""
+    request: DeskRequest,
+    actor: Actor,
+    now: float,
+    runs_with: JsonObject | str,
+    standing: str = "",
+    care: Care = "plain",
 ) -> ListRow:
     """A call in doubt, and one that asks for something, is decided by itself."""
     may = actor.may_decide(request.agent, request.tool)
@@ -75,10 +90,64 @@ def list_row(
         can_pick=can_pick,
         is_new=now - request.created_at < NEW,
         standing=standing,
+        care=care,
+        sentence=request.summary or "",
     )
 
 
-async def listed(web: Web, filters: Filters, cursor: str | None) -> tuple[list[DeskRequest], str | None]:
+@dataclass(frozen=True, slots=True)
+class DeckRow:
+    """One line of the list for many requests that are alike."""
+
+    id: str
+    tool: str
+    agent: str
+    count: int
+    usual: int
+    unusual: int
+    parts: list[tuple[str, str]]
+    created_at: float
+    expires_at: float | None
+    can_pick: bool = False
+    is_deck: bool = True
+
+    @property
+    def word(self) -> str:
+        """What is said of its members, compared with what was approved before."""
+        if not self.usual:
+            return ""
+        return "usual" if self.usual == self.count else f"{self.usual} usual"
+
+
+def deck_row(deck: Deck) -> DeckRow:
+    return DeckRow(
+        id=deck.id,
+        tool=deck.tool,
+        agent=deck.agent,
+        count=len(deck.members),
+        usual=deck.usual,
+        unusual=deck.unusual,
+        parts=deck.parts,
+        created_at=deck.place[0],
+        expires_at=deck.expires_at,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One page of the list."""
+
+    lines: list[DeckRow | DeskRequest]
+    cursor: str | None
+    cares: dict[str, Care]
+    """How much care each of the requests needs, as far as it is known."""
+    agents: set[str]
+    tools: set[str]
+
+
+async def listed(web: Web, filters: Filters, cursor: str | None) -> Listed:
+    if filters.status == "pending":
+        return await _listed_waiting(web, filters, cursor)
     status: Any = None if filters.status == "all" else filters.status
     page = await web.desk.requests(
         status=status,
@@ -88,32 +157,82 @@ async def listed(web: Web, filters: Filters, cursor: str | None) -> tuple[list[D
         cursor=cursor,
         limit=PAGE,
     )
-    return page.rows, page.cursor
+    agents, tools = {row.agent for row in page.rows}, {row.tool for row in page.rows}
+    return Listed([*page.rows], page.cursor, {}, agents, tools)
+
+
+async def _listed_waiting(web: Web, filters: Filters, cursor: str | None) -> Listed:
+    """What waits, from memory: a page behind a place in the order, so that no line is hidden by what comes or goes."""
+    await web.waiting.refresh(web.clock.now())
+    after = place_of(cursor)
+    lines = [line for line in lines_of(web.waiting, filters) if after is None or line.place > after]
+    shown, cares = lines[:PAGE], {}
+    found: list[DeckRow | DeskRequest] = []
+    for line in shown:
+        if isinstance(line, Deck):
+            found.append(deck_row(line))
+            continue
+        request = await whole(web, line.waits)
+        if request is not None:
+            found.append(request)
+            cares[request.id] = line.care
+    first = [group[0].request for group in web.waiting.groups.values()]
+    following = cursor_at(shown[-1].place) if len(lines) > PAGE else None
+    return Listed(found, following, cares, {each.agent for each in first}, {each.tool for each in first})
+
+
+async def whole(web: Web, waits: Waits) -> DeskRequest | None:
+    """A request with its arguments; None where it is gone by now."""
+    return await web.desk.store.request(waits.request.id) if waits.is_cut else waits.request
+
+
+def cursor_at(place: Place) -> str:
+    return f"{place[0]!r}~{place[1]}~{'.'.join(map(str, place[2]))}"
+
+
+def place_of(cursor: str | None) -> Place | None:
+    """The place that a cursor names; None: the beginning."""
+    if cursor is None:
+        return None
+    at, _, rest = cursor.partition("~")
+    run_id, _, numbers = rest.partition("~")
+    try:
+        return float(at), run_id, tuple(map(int, numbers.split(".")))
+    except ValueError:
+        raise UserError(f"{cursor!r} is not a cursor of this list: pass the one that came with a page.") from None
 
 
 async def list_context(request: Request, filters: Filters, cursor: str | None, open_id: str = "") -> dict[str, Any]:
-    """What the list needs; `rows` are the requests themselves."""
+    """What the list needs; `ids` are its lines."""
     web, actor = web_of(request), actor_of(request)
-    found, following = await listed(web, filters, cursor)
+    found = await listed(web, filters, cursor)
     now = web.clock.now()
-    ours = [agent.address for agent in web.desk.agents]
-    known = {name for name in (*ours, *(row.agent for row in found), filters.agent) if name}
-    tools = {name for name in (*(row.tool for row in found), filters.tool) if name}
+    ours = {agent.address for agent in web.desk.agents}
+    rows = [
+        line
+        if isinstance(line, DeckRow)
+        else list_row(
+            line,
+            actor,
+            now,
+            await arguments_of(web, line),
+            await _standing(web, actor, line),
+            found.cares.get(line.id, "plain"),
+        )
+        for line in found.lines
+    ]
     return {
         "page": "inbox",
         "filters": filters,
         "cursor": cursor,
-        "next_cursor": following,
-        "requests": [
-            list_row(each, actor, now, await arguments_of(web, each), await _standing(web, actor, each))
-            for each in found
-        ],
-        "rows": found,
+        "next_cursor": found.cursor,
+        "requests": rows,
         "open_id": open_id,
-        "others": await _others(web, filters, cursor) if not found else 0,
+        "others": await _others(web, filters, cursor) if not rows else 0,
         "max_counted": MAX_COUNTED,
-        "agents": sorted(known),
-        "tools": sorted(tools),
+        "waiting_count": web.waiting.count,
+        "agents": sorted({*ours, *found.agents, filters.agent} - {""}),
+        "tools": sorted({*found.tools, filters.tool} - {""}),
         "statuses": STATUS_OPTIONS,
         "card": None,
         "panel": None,
@@ -121,6 +240,7 @@ async def list_context(request: Request, filters: Filters, cursor: str | None, o
         "together": None,
         "outcomes": None,
         "is_fresh": False,
+        "is_auto": False,
     }
 
 
@@ -137,19 +257,35 @@ async def _others(web: Web, filters: Filters, cursor: str | None) -> int:
 
 
 async def inbox(request: Request) -> Response:
-    """The whole page. `open` names the request that is shown, `do` the form that is open."""
+    """The whole page. `open` names the request or the deck that is shown, `do` the form that is open. Where none is
+    named, the first one of the list is open; on a narrow screen the list is seen then."""
     web, actor = web_of(request), actor_of(request)
     given = request.query_params
     filters, cursor = filters_of(given), given.get("cursor") or None
     sequence = await web.desk.store.latest_sequence()  # before anything is read: what happens from here on is heard
     context = await list_context(request, filters, cursor, given.get("open", "")) | {"sequence": sequence}
-    if given.get("open"):
-        context |= await card_context(web, actor, given["open"], given.get("do", ""), given.get("as") == "json")
+    open_id = given.get("open", "")
+    if not open_id and context["requests"] and filters.status == "pending":
+        context |= {"is_auto": True, "open_id": (open_id := context["requests"][0].id)}
+    if open_id:
+        with contextlib.suppress(*([Problem] if context["is_auto"] else [])):  # it went a moment ago
+            context |= await place_context(
+                web, actor, filters, open_id, given.get("do", ""), as_json=given.get("as") == "json"
+            )
     if given.get("done"):
         context["notice"] = await notice_of(web, actor, await request_or_404(web, given["done"]))
     if not context["card"] and not context["requests"] and not filters.is_set:
         context["is_fresh"] = not (await web.desk.runs(limit=1)).rows
     return show(request, "inbox.html", context)
+
+
+async def place_context(
+    web: Web, actor: Actor, filters: Filters, open_id: str, verb: str = "", *, as_json: bool = False
+) -> dict[str, Any]:
+    """What stands beside the list: a card, or the table of a deck."""
+    if open_id.startswith(PREFIX):
+        return {"together": await table_of_deck(web, actor, filters, open_id)}
+    return await card_context(web, actor, open_id, verb, as_json)
 
 
 async def card_context(web: Web, actor: Actor, request_id: str, verb: str, as_json: bool) -> dict[str, Any]:
@@ -174,8 +310,11 @@ async def inbox_card(request: Request) -> Response:
     if not is_partial(request):
         return RedirectResponse(link("/inbox", dict(request.query_params)), 303)
     web, actor, given = web_of(request), actor_of(request), request.query_params
-    context = await card_context(web, actor, given.get("open", ""), "", False)
-    return show(request, "_card.html", context | _place(given), headers=about(context["card"].request.id))
+    open_id = given.get("open", "")
+    context = await place_context(web, actor, filters_of(given), open_id) | _place(given)
+    if open_id.startswith(PREFIX):
+        return show(request, "_together.html", context, headers=about(open_id))
+    return show(request, "_card.html", context, headers=about(context["card"].request.id))
 
 
 async def inbox_panel(request: Request) -> Response:
@@ -198,7 +337,7 @@ async def inbox_status(request: Request) -> Response:
 
 
 def _place(given: Any) -> dict[str, Any]:
-    return {"filters": filters_of(given), "cursor": given.get("cursor") or None, "problem": None}
+    return {"filters": filters_of(given), "cursor": given.get("cursor") or None, "problem": None, "is_auto": False}
 
 
 def onto(target: str, swap: str) -> dict[str, str]:

@@ -10,10 +10,10 @@ from placet.desk.pages.arguments import count_values
 from placet.desk.pages.cards import MAX_COUNTED, RequestCard
 from placet.desk.pages.form_data import Form
 from placet.desk.pages.forms import Field, FormBuilder, FormReader, Reading, problems_by_place
-from placet.desk.pages.text_format import counted, json_text, shortened, size
+from placet.desk.pages.text_format import json_text, shortened, size
 from placet.desk.web.deciding import Always, as_datetime
 from placet.facts.codec import JsonObject, parse_arguments
-from placet.facts.verdict_words import WORDS
+from placet.facts.verdict_words import WORDS, counted
 
 HOUR = 3600.0
 UNTILS = (("", "with its run"), ("1", "in an hour"), ("24", "in a day"), ("168", "in a week"), ("720", "in 30 days"))
@@ -77,11 +77,14 @@ class Panel:
     focus: str | None = None
     """The place of the field that is to be looked at first."""
     untils: tuple[tuple[str, str], ...] = UNTILS
+    look: str = "primary yes"
+    """How its button looks. One that is not `primary` has no key."""
 
 
 def panel_of(card: RequestCard, verb: str, form: Form | None = None, *, as_json: bool = False) -> Panel:
     title, submit = _TITLES_OF[card.request.kind][verb]
     panel = Panel(verb, title, submit, values_of(form), scope_sentences(card, verb), _pinnable(card))
+    panel.look = _look(card, verb)
     if verb == "edit":
         panel.only_json = card.tool is None
         panel.as_json = as_json or panel.only_json
@@ -89,6 +92,18 @@ def panel_of(card: RequestCard, verb: str, form: Form | None = None, *, as_json:
     if verb == "respond" and card.answer_schema is not None:
         fill_answer(panel, card, Reading({}))
     return panel
+
+
+def _look(card: RequestCard, verb: str) -> str:
+    """What cannot be undone, or may happen twice, has no green button and no key."""
+    is_final = card.differs.care == "high"
+    if is_final and verb == "more":
+        return "no"
+    if card.request.kind == "in_doubt":
+        return "primary neutral"
+    if verb == "reject":
+        return "primary no"
+    return "neutral" if is_final and verb == "edit" else "primary yes"
 
 
 def original_arguments(card: RequestCard) -> JsonObject:

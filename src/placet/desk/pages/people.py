@@ -32,6 +32,11 @@ def scopes_of(text: str) -> tuple[DecisionScope, ...]:
     return tuple(found) or EVERYTHING
 
 
+def groups_of(text: str) -> list[str]:
+    """Written with commas or spaces between them."""
+    return text.replace(",", " ").split()
+
+
 def scope_text(scopes: tuple[DecisionScope, ...]) -> str:
     return "\n".join(f"{scope.agent} {scope.tool}" for scope in scopes) or NOTHING
 
@@ -90,7 +95,13 @@ async def _change(web: Web, actor: Actor, form: Form) -> str:
     match form.text("action"):
         case "invite":
             role = checked_role(form.text("role"))
-            user = await web.accounts.add_user(name, role, decides=scopes_of(form.text("decides")), by=actor.name)
+            user = await web.accounts.add_user(
+                name,
+                role,
+                decides=scopes_of(form.text("decides")),
+                groups=groups_of(form.text("groups")),
+                by=actor.name,
+            )
             return await web.accounts.invite(user.name, by=actor.name)
         case "link":
             return await web.accounts.invite(name, by=actor.name)
@@ -102,7 +113,13 @@ async def _change(web: Web, actor: Actor, form: Form) -> str:
             await web.desk.set_four_eyes(patterns_of(scopes), by=actor.name, reason=form.text("reason") or None)
         case "change":
             await web.accounts.change_user(
-                name, role=checked_role(form.text("role")), decides=scopes_of(form.text("decides")), by=actor.name
+                name,
+                role=checked_role(form.text("role")),
+                decides=scopes_of(form.text("decides")),
+                groups=groups_of(form.text("groups")) if form.get("groups") is not None else None,
+                owner=form.text("owner") if form.get("owner") is not None else None,
+                same_as=form.text("same_as") if form.get("same_as") is not None else None,
+                by=actor.name,
             )
         case "deactivate" | "activate" as verb:
             await web.accounts.change_user(name, is_active=verb == "activate", by=actor.name)

@@ -20,6 +20,7 @@ from placet.desk.web.context import actor_or_none, csrf_of, web_of
 from placet.desk.web.feed import kind_name
 from placet.facts import events
 from placet.facts.ids import key_of_request
+from placet.facts.requirements import SURE_BY
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -35,6 +36,8 @@ class Notice:
     link_text: str = ""
     undo: str = ""
     """The request whose approval can be taken back from here."""
+    undo_until: float | None = None
+    """When the call begins at the earliest."""
 
 
 @cache
@@ -60,6 +63,7 @@ def environment() -> Environment:
         "size": text_format.size,
         "span": text_format.span,
         "steps": text_format.agent_steps,
+        "sure_by": SURE_BY.__getitem__,
         "visible": text_format.visible,
         "visible_line": lambda text: text_format.visible(str(text), one_line=True),
         "visible_text": text_format.visible_text,

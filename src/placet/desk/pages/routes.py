@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from placet.desk.pages import argument_parts, audit, decisions, inbox, login, people, runs
+from placet.desk.pages import argument_parts, audit, decisions, inbox, login, people, runs, subscriptions
 from placet.desk.pages.rendering import STATIC, Notice, is_partial, render, show
 from placet.desk.web.problems import Problem
 
@@ -51,6 +51,8 @@ def page_routes() -> list[BaseRoute]:
         get("/inbox/lines", argument_parts.more_lines),
         post("/inbox/decide", decisions.decide_one),
         post("/inbox/revoke", decisions.revoke),
+        post("/inbox/offer", decisions.accept_offer),
+        post("/inbox/revoke-together", decisions.revoke_together),
         post("/inbox/together", decisions.review_together),
         post("/inbox/decide-together", decisions.decide_together),
         get("/runs", runs.runs),
@@ -68,6 +70,8 @@ def page_routes() -> list[BaseRoute]:
         post("/invitation", login.follow_invitation),
         get("/people", people.people),
         post("/people", people.change_people),
+        get("/subscriptions", subscriptions.subscriptions),
+        post("/subscriptions", subscriptions.change_subscriptions),
         get("/account", people.account),
         post("/account", people.change_account),
         Mount("/static", KeptFiles(directory=STATIC), name="static"),

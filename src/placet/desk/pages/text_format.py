@@ -153,10 +153,6 @@ def iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
 
 
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def visible_text(text: str) -> str:
     """The same for places that hold no markup (options, labels): escapes instead of marks."""
     return _escaped(text)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from placet.core.story import CallStory, RunStory, TurnStory
+from placet.core.story_tree import CallStory, RunStory, TurnStory
 from placet.desk.pages.history import Stretch, stretches_of, who
 from placet.desk.pages.text_format import agent_steps, clock, shortened, span
 from placet.facts.events import DecisionMade

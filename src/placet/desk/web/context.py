@@ -18,6 +18,7 @@ from placet.desk.web.limits import RateLimits
 from placet.desk.web.metrics import Meter
 from placet.desk.web.problems import Problem
 from placet.desk.web.settings import WebSettings
+from placet.desk.web.waiting import Waiting
 
 ErrorPage: TypeAlias = Callable[[Request, Problem], Response]
 
@@ -32,6 +33,7 @@ class Web:
     feed: Feed
     limits: RateLimits
     meter: Meter
+    waiting: Waiting
     clock: Clock = SYSTEM_CLOCK
     error_page: ErrorPage | None = None
     open_csrf: str = field(default="")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
 from placet.core.deciding import facts_to_revoke
+from placet.core.four_eyes import guest_of, parties_of
+from placet.core.state import RunFold
+from placet.core.votes import Person
 from placet.declare.decisions import Grant
 from placet.desk.access.people import Actor, may_end, refuse_if_not_allowed, why_not
 from placet.desk.desk import DeskRequest, DeskRun
@@ -110,8 +113,17 @@ def _is_given(decision: Decision, name: str) -> bool:
 async def why_not_decide(web: Web, actor: Actor, request: DeskRequest, verdict: Verdict | None = None) -> str | None:
     """Why this actor may not decide this request, in words; None when they may. Without a verdict: say yes to it."""
     four_eyes = await web.desk.four_eyes()
-    started_by = await _starter(web, request) if four_eyes else None
-    why = why_not(actor, verdict, agent=request.agent, tool=request.tool, started_by=started_by, four_eyes=four_eyes)
+    run = await _run_of(web, request) if four_eyes else None
+    why = why_not(
+        actor,
+        verdict,
+        agent=request.agent,
+        tool=request.tool,
+        started_by=run.started_by if run is not None else None,
+        four_eyes=four_eyes,
+        people=await _people(web, actor, run) if four_eyes else {},
+        guest=guest_of(run) if run is not None else None,
+    )
     if why is not None or request.ballot is None or request.status != "pending":
         return why
     try:
@@ -171,21 +183,32 @@ async def voting_of(web: Web, actor: Actor, request: DeskRequest) -> Voting | No
     return Voting(line=stands.line, missing=stands.missing, votes=stands.votes, yours=yours, has_voted=has_voted)
 
 
-async def decide(web: Web, actor: Actor, request_id: str, decision: Decision) -> DeskRequest:
-    """Decide as this actor. Problem 404, 403, 409 (naming who won) or 422 when it cannot be."""
+async def decide(
+    web: Web,
+    actor: Actor,
+    request_id: str,
+    decision: Decision,
+    not_before: float | None = None,
+    grant: Grant | None = None,
+) -> DeskRequest:
+    """Decide as this actor. Problem 404, 403, 409 (naming who won) or 422 when it cannot be. `not_before`: when what is
+    approved begins at the earliest. `grant`: a standing decision with bounds that no form of the API has."""
     _refuse_what_does_not_belong(decision)
     asked = await _found_or_404(web, request_id)
     request = asked.request
     four_eyes = await web.desk.four_eyes()
-    started_by = asked.place[1].started_by if asked.place is not None else None
+    run = asked.place[1] if asked.place is not None else None
+    people = await _people(web, actor, run) if four_eyes else {}
     try:
         refuse_if_not_allowed(
             actor,
             decision.decision,
             agent=request.agent,
             tool=request.tool,
-            started_by=started_by,
+            started_by=run.started_by if run is not None else None,
             four_eyes=four_eyes,
+            people=people,
+            guest=guest_of(run) if run is not None else None,
         )
         found = await web.desk.decide(
             asked,
@@ -195,10 +218,11 @@ async def decide(web: Web, actor: Actor, request_id: str, decision: Decision) ->
             message=decision.message,
             arguments=decision.arguments,
             output=decision.output,
-            always=_grant(decision.always),
+            always=grant or _grant(decision.always),
             digest=decision.digest,
             via=actor.via,
             assurance=actor.assurance,
+            not_before=not_before,
         )
     except PlacetError as error:
         web.meter.count_decision(decision.decision, "refused")
@@ -220,13 +244,19 @@ def _grant(always: bool | Always) -> bool | Grant:
     return Grant(scope=always.scope, arguments=always.arguments, until=always.until, uses=always.uses)
 
 
-async def _starter(web: Web, request: DeskRequest) -> str | None:
-    """Who started the run, as its log says: a list is not enough where a person's right depends on it."""
+async def _people(web: Web, actor: Actor, run: RunFold | None) -> Mapping[str, Person]:
+    """Those whom the four-eyes rule has to know."""
+    parties = parties_of(run, ()) if run is not None else set()
+    return await web.desk.store.people({*parties, actor.name})
+
+
+async def _run_of(web: Web, request: DeskRequest) -> RunFold | None:
+    """The run as its log says: a list is not enough where a person's right depends on it."""
     try:
         found = await load_recent(web.desk.store, request.run_id)
     except RunFinished:  # it was erased: nobody decides anything there any more
         return None
-    return found[2].started_by if found is not None else None
+    return found[2] if found is not None else None
 
 
 async def _explained(web: Web, request: DeskRequest, decision: Decision, error: PlacetError) -> Problem:
@@ -261,6 +291,18 @@ async def can_take_back(web: Web, actor: Actor, request: DeskRequest) -> bool:
         return found is not None and bool(facts_to_revoke(found[2], call, number, actor.name, web.clock.now(), None))
     except PlacetError:  # it has begun, is over, was asked about again, or its log cannot be read here
         return False
+
+
+async def delay_of(web: Web, request: DeskRequest) -> float | None:
+    """When an approved call begins at the earliest, if that is still ahead."""
+    if request.status not in ("approved", "edited"):
+        return None
+    try:
+        found = await load_recent(web.desk.store, request.run_id)
+    except PlacetError:
+        return None
+    times = [at for _, call, at in found[2].delayed() if call.id == request.call] if found is not None else []
+    return next((at for at in times if at > web.clock.now()), None)
 
 
 async def take_back(web: Web, actor: Actor, request_id: str, reason: str | None = None) -> DeskRequest:

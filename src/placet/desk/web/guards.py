@@ -7,6 +7,7 @@ only so often; a body is counted while it comes in; an unsafe request of a brows
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import logging
 import time
@@ -28,10 +29,12 @@ logger = logging.getLogger("placet.desk")
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 FORM = "application/x-www-form-urlencoded"
 MAX_FIELDS = 2000
-FOR_EVERYBODY = ("/static/", "/healthz", "/readyz")
+MOST_PAST, PAST_SECONDS = 64 * 2**20, 5.0
+"""Of a body that is too large: so much of it is read, and thrown away, for so long."""
+FOR_EVERYBODY = ("/static/", "/healthz", "/readyz", "/.well-known/jwks.json")
 """Users need not log in here, and nothing about anybody is told."""
 
-FOR_GUESTS = "/v1/gate/"
+FOR_GUESTS = ("/v1/gate/", "/aap/v1/")
 """All that a guest may reach."""
 
 CONTENT_POLICY = (
@@ -70,6 +73,8 @@ class Guards:
         try:
             guarded = await self._admit(scope, receive)
         except Problem as problem:
+            if problem.code == "too_large":
+                await read_past(receive)
             await self._refuse(problem, scope, receive, answered)
         except PlacetError as error:
             await self._refuse(as_problem(error), scope, receive, answered)
@@ -93,7 +98,7 @@ class Guards:
         self._web.limits.count_request(client_address(connection))
         actor = scope["placet.actor"] = await authenticate(connection, self._web)
         if actor is not None and actor.role == "guest" and not path.startswith(FOR_GUESTS):
-            message = f"{actor.name} is a guest: it proposes calls at {FOR_GUESTS}, and may do nothing else here."
+            message = f"{actor.name} is a guest: it proposes calls at {FOR_GUESTS[0]}, and may do nothing else here."
             raise Problem(403, "access_denied", message)
         counted = Body(receive, connection, self._web)
         if scope["method"] not in SAFE_METHODS and (actor is None or actor.via != "token"):
@@ -212,6 +217,19 @@ def media_type(connection: HTTPConnection) -> str:
     return connection.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+async def read_past(receive: Receive) -> None:
+    """Throw away what is still on its way, up to a bound. A connection that is closed before it was read is reset, and
+    the client would never see why it was refused."""
+    left = MOST_PAST
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(PAST_SECONDS):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
+
+
 class Body:
     """A request's body as it comes in: counted, and not waited for without end."""
 
@@ -245,6 +263,7 @@ class Body:
             self._size += len(message.get("body", b""))
             self._is_whole = not message.get("more_body", False)
             if self._size > self._limit:
+                await read_past(self._receive)
                 raise self._too_large()
         return message
 

@@ -9,7 +9,8 @@ from itertools import accumulate
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
 from placet.ports import EngineHealth, StoreNumbers
-from placet.service.metrics import gauge, metrics_page, store_families
+from placet.service.metrics import gauge, metrics_page, policy_families, store_families
+from placet.service.policy_state import PolicyState
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the buckets for the time that answers take, in seconds."""
@@ -35,9 +36,10 @@ class Meter:
     def count_decision(self, verdict: str, outcome: str) -> None:
         self.decisions[verdict, outcome] += 1
 
-    def text(self, store: StoreNumbers, engine: EngineHealth, *, listeners: int) -> str:
+    def text(self, store: StoreNumbers, engine: EngineHealth, policy: PolicyState, *, listeners: int) -> str:
         """All figures, as one page."""
-        return metrics_page([*store_families(store), *self._process(engine, listeners), *self._counts()])
+        of_store = (*store_families(store), *policy_families(policy))
+        return metrics_page([*of_store, *self._process(engine, listeners), *self._counts()])
 
     def _process(self, engine: EngineHealth, listeners: int) -> Iterator[Metric]:
         yield gauge("placet_engine_driving", "Runs that this process drives.", engine.driving)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TypeAlias
@@ -78,7 +79,33 @@ class Problem(Exception):
         return found | self.more
 
 
+AAP = "/aap/"
+"""Below this address errors are told as the Agent Approval Protocol has it."""
+AAP_STATUS = {408: 400, 413: 400, 415: 400, 421: 400, 422: 400}
+"""Its clients know fewer statuses."""
+_AAP_TYPES = {
+    401: "authentication",
+    403: "authorization",
+    404: "not_found",
+    409: "conflict",
+    429: "rate_limit",
+    500: "internal",
+    503: "dependency",
+}
+
+
+def _aap_error(problem: Problem) -> Response:
+    status, exchange = AAP_STATUS.get(problem.status, problem.status), str(uuid.uuid4())
+    kind = _AAP_TYPES.get(status, "invalid_request")
+    error: Json = {"type": kind, "code": problem.code, "message": problem.detail, "request_id": exchange}
+    return Response(
+        encode({"error": error}), status, {**problem.headers, "X-Request-ID": exchange}, media_type="application/json"
+    )
+
+
 def problem_response(problem: Problem, instance: str) -> Response:
+    if instance.startswith(AAP):
+        return _aap_error(problem)
     return Response(encode(problem.body(instance)), problem.status, problem.headers, MEDIA_TYPE)
 
 
@@ -138,6 +165,12 @@ def unknown_error() -> Problem:
 def wants_html(request: Request) -> bool:
     """Whether the client is a person at a browser: it says so, and the address is not one for programs."""
     path = request.url.path
-    if path.startswith("/v1/") or path in ("/healthz", "/readyz", "/metrics", "/openapi.json"):
+    if path.startswith(("/v1/", AAP)) or path in (
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/openapi.json",
+        "/.well-known/jwks.json",
+    ):
         return False
     return "text/html" in request.headers.get("accept", "")

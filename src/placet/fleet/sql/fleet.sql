@@ -39,12 +39,14 @@ VALUES (:name, :code, :library, :agents, :capacity, placet_now(), placet_now()) 
 
 -- name: beat
 -- A worker lives. If it was taken for dead and forgotten, it is listed again under its number.
-INSERT INTO placet_workers (id, name, code, library, agents, capacity, driving, driven, stopping, started_at, seen_at)
+INSERT INTO placet_workers
+    (id, name, code, library, agents, capacity, driving, driven, stopping, listens, started_at, seen_at)
 OVERRIDING SYSTEM VALUE
-VALUES (:id, :name, :code, :library, :agents, :capacity, :driving, :driven, :stopping,
+VALUES (:id, :name, :code, :library, :agents, :capacity, :driving, :driven, :stopping, :listens,
         placet_now(), placet_now())
 ON CONFLICT (id) DO UPDATE SET
-    seen_at = excluded.seen_at, driving = excluded.driving, driven = excluded.driven, stopping = excluded.stopping;
+    seen_at = excluded.seen_at, driving = excluded.driving, driven = excluded.driven, stopping = excluded.stopping,
+    listens = excluded.listens;
 
 -- name: unregister
 -- A worker ends.

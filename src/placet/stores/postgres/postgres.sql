@@ -44,7 +44,7 @@ SELECT outcome, stands_at FROM placet_append(
 
 -- name: lease
 -- Take the right to drive a run: see the function.
-SELECT new_epoch, holder FROM placet_lease(:id, :owner, :gone, :ttl);
+SELECT new_epoch, holder, stands_at, its_head FROM placet_lease_at(:id, :owner, :gone, :ttl);
 
 -- name: release
 -- Give the right back: see the function.

@@ -33,7 +33,7 @@ from placet.stores.postgres.connections import (
 from placet.stores.postgres.renewals import Renewals
 from placet.stores.sql.appending import Append
 from placet.stores.sql.forking import leave_to_the_parent, watch_forks
-from placet.stores.sql.leases import DEFAULT_TTL, LeaseBook
+from placet.stores.sql.leases import DEFAULT_TTL, LeaseAnswer, LeaseBook
 from placet.stores.sql.news import NewsSignal
 from placet.stores.sql.statements import Given, Migration, Row, Steps
 from placet.stores.sql.store import SQLStore
@@ -177,9 +177,9 @@ class PostgresStore(SQLStore):
     def _leases(self) -> LeaseBook:
         return self._open().book
 
-    async def _take_lease(self, run_id: str, owner: str, gone: int | None, ttl: float) -> tuple[int | None, str | None]:
-        ((epoch, holder),) = await self._change("lease", {"id": run_id, "owner": owner, "gone": gone, "ttl": ttl})
-        return epoch, holder
+    async def _take_lease(self, run_id: str, owner: str, gone: int | None, ttl: float) -> LeaseAnswer:
+        (row,) = await self._change("lease", {"id": run_id, "owner": owner, "gone": gone, "ttl": ttl})
+        return LeaseAnswer(*row)
 
     async def _end_lease(self, run_id: str, epoch: int, length: int, pause: float) -> bool:
         length = min(length, 2**31)  # a driver that gives up names the largest number of all

@@ -9,6 +9,7 @@ import msgspec
 from placet.core.index import Closed, Counted, EscalatedRequest, Opened, Reopened, RequestChange
 from placet.facts.codec import encode
 from placet.stores.sql.appending import Append, position_conflict
+from placet.stores.sql.budgets import take_shares
 from placet.stores.sql.leases import taken_over
 from placet.stores.sql.loading import cache_fold
 from placet.stores.sql.operators import write_grants
@@ -17,9 +18,12 @@ from placet.stores.sql.statements import Given, Statement, Steps
 
 
 def append(again: bool, append: Append) -> Steps[None]:
-    """With all that goes with it. The grants come first: the operators' log is locked before any other row."""
+    """With all that goes with it. The grants come first: the operators' log is locked before any other row. Then come
+    budgets, always in the same order, and the run's row last: so no two appends wait for each other."""
     if append.grants:
         yield from write_grants(append.run_id, append.columns.updated_at, append.grants)
+    if append.takings:
+        yield from take_shares(append.takings)
     ((outcome, stands_at),) = yield Statement("append", parameters(append, again))
     if outcome == "taken":
         raise taken_over(append.run_id)
@@ -33,7 +37,7 @@ def append(again: bool, append: Append) -> Steps[None]:
 
 def is_alone(append: Append) -> bool:
     """Whether nothing goes with it: then it is one statement, and a transaction of its own."""
-    return not append.grants and append.fold is None and not append.drops_fold
+    return not append.grants and not append.takings and append.fold is None and not append.drops_fold
 
 
 def parameters(append: Append, again: bool) -> Given:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from placet.core.budget import Taking, takings_of
 from placet.core.index import RequestChange, request_changes
 from placet.core.log import Line, Log
 from placet.core.next_step import ReportTripwire, Stop, WaitForPeople, next_step
@@ -42,6 +43,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     """To be cached with it."""
     drops_fold: bool
     """The run has ended: its cached fold has no use any more."""
+    takings: Sequence[Taking] = ()
+    """What the claims among the lines take of budgets: written with them, or none of it."""
 
     @property
     def length(self) -> int:
@@ -66,6 +69,7 @@ def append_of(lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold
         grants=_standing_grants(lines),
         fold=fold_to_cache(log, lines, run),
         drops_fold=run.has_ended and log.cached_at > 0,
+        takings=takings_of(log.run_id, lines),
     )
 
 

@@ -11,7 +11,9 @@ WHERE run = (SELECT number FROM placet_runs WHERE id = :id) ORDER BY ordinal;
 
 -- name: indexed_grants
 -- All grants, revoked or not.
-SELECT {grant_columns} FROM placet_grants ORDER BY id;
+SELECT {grant_columns} FROM (
+    SELECT {grant_columns} FROM placet_grants UNION ALL SELECT {grant_columns} FROM placet_bounded_grants
+) AS found ORDER BY id;
 
 -- name: strays
 -- Runs of which lines or requests are there, and which no list shows.

@@ -54,7 +54,7 @@ def purge(again: bool, limit: int, wanted: RunsDeleted) -> Steps[int]:
 def _forget(runs: Sequence[Row]) -> Steps[None]:
     """Runs, by number and id, with all that is kept of them."""
     given: list[Given] = [{"run": number, "id": run_id} for number, run_id in runs]
-    for name in ("delete_lines", "delete_requests", "drop_fold", "delete_run"):
+    for name in ("delete_lines", "delete_requests", "drop_fold", "forget_samples", "delete_run"):
         yield Statement(name, given)
 
 
@@ -102,6 +102,7 @@ def _erase_rows(number: int, erased: Log, at: float) -> Steps[None]:
     if requests:
         yield Statement("erase_request", requests)
     yield Statement("drop_fold", {"id": erased.run_id})
+    yield Statement("forget_samples", {"id": erased.run_id})
     yield Statement("erase_run", {"run": number, "at": at, "key": b""})
 
 
@@ -116,7 +117,17 @@ def _check_status(run_id: str, status: str | None) -> None:
 def request_erased(data: str) -> str:
     """A question without what was asked: that there was one, about which tool, and when."""
     row: RequestRecord = read_request(data, "closed", None)
-    blank = msgspec.structs.replace(row, arguments_text=ERASED, digest="", why=None, questions=None, status="pending")
+    blank = msgspec.structs.replace(
+        row,
+        arguments_text=ERASED,
+        digest="",
+        why=None,
+        questions=None,
+        proposed=None,
+        summary=None,
+        rules=(),
+        status="pending",
+    )
     return text_of(blank)
 
 
@@ -127,5 +138,6 @@ def closing_erased(closing: str | None) -> str | None:
 
 def is_blank(row: RequestRecord) -> bool:
     """Whether a question says no more than what erasing leaves of it."""
-    said = (row.why, row.questions, row.decided_by, row.reason, row.grant)
-    return (row.arguments_text, row.digest) == (ERASED, "") and not any(each is not None for each in said)
+    said = (row.why, row.questions, row.decided_by, row.reason, row.grant, row.proposed, row.summary)
+    is_silent = not row.rules and not any(each is not None for each in said)
+    return (row.arguments_text, row.digest) == (ERASED, "") and is_silent

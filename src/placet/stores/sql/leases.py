@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from placet.clock import Clock
 from placet.facts.errors import RunConflict
 from placet.facts.ids import mint
@@ -47,6 +49,18 @@ def driven_by(run_id: str, owner: str) -> RunConflict:
 
 def taken_over(run_id: str) -> RunConflict:
     return RunConflict(f"Run {run_id} was taken over by another process.")
+
+
+class LeaseAnswer(msgspec.Struct, frozen=True, gc=False):
+    """What a store says to somebody who wants to drive a run."""
+
+    epoch: int | None
+    """Of the new lease; None: another process has the run."""
+    holder: str | None = None
+    length: int = 0
+    head: bytes = b""
+    """Where the log stood when the lease was given. Read under the row's lock: a driver that ended a moment before
+    may have appended after its successor had read the log."""
 
 
 class Renewals(Protocol):

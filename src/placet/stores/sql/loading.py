@@ -68,39 +68,49 @@ def load(run_id: str) -> Steps[StoredRun | None]:
 
 def load_recent(run_id: str) -> Steps[StoredRun | None]:
     """The end of a log behind its cached fold, or, where there is none that can be used, the whole log."""
-    found = yield Statement("cached_fold", {"id": run_id, "version": fold_version()})
-    recent = (yield from _behind(run_id, _read_fold(found[0]))) if found else None
-    if recent is not None:
-        return recent
-    stored = yield from load(run_id)
-    if stored is not None and stored.log is not None:
-        stored.log.cached_at = 0  # what is cached is of no use: the next append makes it anew
-    return stored
-
-
-def _behind(run_id: str, cached: CachedFold) -> Steps[StoredRun | None]:
-    """None: the fold is damaged, or there is no such log."""
-    if not cached.is_sound:
+    rows = yield Statement("load_recent", {"id": run_id, "version": fold_version()})
+    if not rows:
         return None
-    rows = yield Statement("load", {"id": run_id, "start": cached.position})
-    if not rows or rows[0][0] < cached.position:
-        return None
-    length, head, key = rows[0][:3]
+    length, head, key, *_, takeovers = rows[0][:7]
+    cached = _read_fold(rows[0][7:])
+    if cached is None:
+        texts = checked(run_id, length, _lines(rows))
+        return StoredRun(length, head, Log(run_id, key, head, texts), takeovers=takeovers)
+    if not cached.is_sound or length < cached.position:
+        return (yield from _load_past_the_cache(run_id, takeovers))
+    texts = checked(run_id, length, _lines(rows), cached.position)
     log = Log(
         run_id,
         key,
         head,
-        checked(run_id, length, lines_in(rows), cached.position),
+        texts,
         start=cached.position,
         base=cached.data,
         size_before=cached.size,
         cached_at=cached.position,
     )
-    return StoredRun(length, head, log)
+    return StoredRun(length, head, log, takeovers=takeovers)
 
 
-def _read_fold(row: Row) -> CachedFold:
-    return CachedFold(**dict(zip(CachedFold.__struct_fields__, row, strict=True)))
+def _load_past_the_cache(run_id: str, takeovers: int) -> Steps[StoredRun | None]:
+    """The whole log, where what is cached is damaged: the next append makes it anew."""
+    stored = yield from load(run_id)
+    if stored is None or stored.log is None:
+        return stored
+    stored.log.cached_at = 0
+    return msgspec.structs.replace(stored, takeovers=takeovers)
+
+
+def _lines(rows: Sequence[Row]) -> list[Row]:
+    """Text, checksum and position of the lines in the rows of `load_recent`."""
+    return [row[3:6] for row in rows if row[3] is not None]
+
+
+def _read_fold(columns: Row) -> CachedFold | None:
+    if columns[0] is None:
+        return None
+    position, size, version, checksum, data = columns
+    return CachedFold(position=position, size=size, version=version, checksum=checksum, data=data or b"")
 
 
 def cache_fold(run_id: str, fold: CachedFold) -> Statement:

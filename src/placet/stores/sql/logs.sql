@@ -11,11 +11,16 @@ ORDER BY l.position;
 -- After how many lines the fold of a run was last cached by code of a version.
 SELECT f.position FROM placet_folds f JOIN placet_runs r ON r.number = f.run WHERE r.id = :id AND f.version = :version;
 
--- name: cached_fold
--- The cached fold of a run by code of a version.
-SELECT f.position, f.size, f.version, f.checksum, f.data
-FROM placet_folds f JOIN placet_runs r ON r.number = f.run
-WHERE r.id = :id AND f.version = :version;
+-- name: load_recent
+-- A run's log from its cached fold on, or whole where code of this version has cached none. One statement, because
+-- every drive begins with it; the fold is large, so it stands in the first row alone.
+SELECT r.length, r.head, r.key, l.text, l.checksum, l.position, r.takeovers, f.position, f.size, f.version, f.checksum,
+       CASE WHEN l.position IS NULL OR l.position = f.position THEN f.data END
+FROM placet_runs r
+LEFT JOIN placet_folds f ON f.run = r.number AND f.version = :version
+LEFT JOIN placet_lines l ON l.run = r.number AND l.position >= coalesce(f.position, 0)
+WHERE r.id = :id AND r.length > 0
+ORDER BY l.position;
 
 -- name: cache_fold
 -- A fold takes the place of an earlier one.

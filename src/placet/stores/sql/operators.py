@@ -71,7 +71,26 @@ def audited(again: bool, at: float, fact: AnyFact, act: Statement, *then: Statem
 
 
 def keep_grant(grant: GrantMade) -> Statement:
-    return Statement("keep_grant", {"id": grant.id, "agent": grant.agent, "data": text_of(grant)})
+    name = "keep_grant" if grant.terms is None else "keep_bounded_grant"
+    return Statement(name, {"id": grant.id, "agent": grant.agent, "data": text_of(grant)})
+
+
+def end_grant(grant_id: str) -> Steps[bool]:
+    """Whether it stood. A run's grant is in neither table: that it is taken back is in the run's log alone."""
+    given = {"id": grant_id}
+    return bool((yield Statement("revoke_grant", given)) or (yield Statement("revoke_bounded_grant", given)))
+
+
+def revoke_grant(again: bool, fact: GrantRevoked) -> Steps[bool]:
+    """A standing grant ends, and the operators' log says so, both or neither."""
+    log = yield from locked_log()
+    line = log.next_line(fact.at, [fact])
+    if again and (yield from last_line()) == line.text:  # the answer to the first try was lost
+        return True
+    if not (yield from end_grant(fact.id)):
+        return False
+    yield from write_line(log, line)
+    return True
 
 
 def write_grants(run_id: str, at: float, facts: Sequence[GrantMade | GrantRevoked]) -> Steps[None]:
@@ -83,7 +102,7 @@ def write_grants(run_id: str, at: float, facts: Sequence[GrantMade | GrantRevoke
         if isinstance(fact, GrantMade):
             if (yield keep_grant(fact)):
                 news.append(StandingGrantMade(run_id, fact))
-        elif (yield Statement("revoke_grant", {"id": fact.id})):
+        elif (yield from end_grant(fact.id)):
             news.append(fact)
     if news:
         yield from write_line(log, log.next_line(at, news))

@@ -4,17 +4,32 @@
 -- A standing grant that is new; one that was revoked stays so.
 INSERT INTO placet_grants (id, agent, data) VALUES (:id, :agent, :data) ON CONFLICT (id) DO NOTHING RETURNING 1;
 
+-- name: keep_bounded_grant
+-- The same for one with terms.
+INSERT INTO placet_bounded_grants (id, agent, data) VALUES (:id, :agent, :data)
+ON CONFLICT (id) DO NOTHING RETURNING 1;
+
 -- name: revoke_grant
 -- A standing grant ends.
 UPDATE placet_grants SET revoked = true WHERE id = :id AND NOT revoked RETURNING 1;
 
+-- name: revoke_bounded_grant
+-- The same for one with terms.
+UPDATE placet_bounded_grants SET revoked = true WHERE id = :id AND NOT revoked RETURNING 1;
+
 -- name: standing_grants
 -- The grants for one agent.
-SELECT data FROM placet_grants WHERE agent = :agent AND NOT revoked ORDER BY id;
+SELECT data FROM (
+    SELECT id, data FROM placet_grants WHERE agent = :agent AND NOT revoked
+    UNION ALL SELECT id, data FROM placet_bounded_grants WHERE agent = :agent AND NOT revoked
+) AS found ORDER BY id;
 
 -- name: all_grants
 -- All grants that stand.
-SELECT data FROM placet_grants WHERE NOT revoked ORDER BY id;
+SELECT data FROM (
+    SELECT id, data FROM placet_grants WHERE NOT revoked
+    UNION ALL SELECT id, data FROM placet_bounded_grants WHERE NOT revoked
+) AS found ORDER BY id;
 
 -- name: put_hold
 -- An operator holds something back. A second hold on it replaces the first, unless that is somebody else's.

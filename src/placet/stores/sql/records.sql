@@ -41,3 +41,7 @@ DELETE FROM placet_records WHERE (kind, id) IN (
     SELECT kind, id FROM placet_records WHERE expires_at <= placet_now() LIMIT :limit FOR UPDATE SKIP LOCKED
 )
 RETURNING 1;
+
+-- name: forget_samples
+-- What statistics took from a run: it goes with the run.
+DELETE FROM placet_records WHERE kind = 'sample' AND owner = :id;

@@ -22,8 +22,9 @@ from placet.core.index import (
 from placet.core.state import RunFold
 from placet.facts.codec import encode
 from placet.facts.errors import StoreError, UserError
-from placet.facts.events import Fact, GrantMade
+from placet.facts.events import AnyGrant, Fact, GrantMade
 from placet.facts.ids import request_id, session_of_key
+from placet.facts.requirements import Assurance
 from placet.ports import IndexedOperators, IndexedRun, OldestRequest, Page, StoreNumbers
 from placet.stores.sql.statements import Given, Row
 
@@ -31,7 +32,7 @@ R = TypeVar("R")
 V = TypeVar("V")
 
 _request_decoder = msgspec.json.Decoder(RequestRecord)
-_grant_decoder = msgspec.json.Decoder(GrantMade)
+_grant_decoder = msgspec.json.Decoder(AnyGrant)
 
 
 class Closing(msgspec.Struct, frozen=True, array_like=True):
@@ -41,6 +42,8 @@ class Closing(msgspec.Struct, frozen=True, array_like=True):
     at: float | None
     reason: str | None
     grant: str | None = None
+    via: str | None = None
+    assurance: Assurance = "none"
 
 
 _closing_decoder = msgspec.json.Decoder(Closing)
@@ -53,7 +56,8 @@ def text_of(row: RequestRecord | Fact | Ballot) -> str:
 
 
 def closing_text(change: Closed) -> str:
-    return encode(Closing(change.by, change.at, change.reason, change.grant)).decode()
+    end = Closing(change.by, change.at, change.reason, change.grant, change.via, change.assurance)
+    return encode(end).decode()
 
 
 def read_closing(closing: str) -> Closing:
@@ -83,6 +87,8 @@ def read_request(
         decided_at=end.at,
         reason=end.reason,
         grant=end.grant,
+        decided_via=end.via,
+        assurance=end.assurance,
         escalated_at=escalated_at,
         expires_at=row.expires_at if escalated_at is None else None,
         ballot=votes,
@@ -91,11 +97,12 @@ def read_request(
 
 def read_grant(data: str) -> GrantMade:
     try:
-        return _grant_decoder.decode(data)
+        found: GrantMade = _grant_decoder.decode(data)
     except msgspec.DecodeError as error:
         raise StoreError(
             f"A stored grant cannot be read ({error}): it was altered, or written by newer code."
         ) from error
+    return found
 
 
 def checked(run_id: str, length: int, lines: Sequence[Row], start: int = 0) -> list[bytes]:
@@ -166,7 +173,10 @@ def _wake_at(run: RunFold, at: float) -> float | None:
     """When the first request ends by itself, or a guest's session."""
     if run.guest is not None:
         return None if run.has_ended else wakes_at(run, at)
-    return min((call.expires_at for _, call in run.waiting() if call.expires_at is not None), default=None)
+    times = [call.expires_at for _, call in run.waiting() if call.expires_at is not None]
+    if run.stopped is None:  # a person resumes it: that is no matter of time
+        times += [at for _, _, at in run.delayed()]
+    return min(times, default=None)
 
 
 INDEXED_RUN = (*RunColumns.__struct_fields__, "created_at", "erased_at")

@@ -16,12 +16,14 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 import msgspec
 
 from placet.clock import Clock
+from placet.core.budget import KEPT_AFTER, Spent, TakenShare, Taking
 from placet.core.index import RequestRecord, RunRecord
 from placet.core.log import Line, Log
 from placet.core.state import RunFold
 from placet.core.votes import Person
 from placet.facts.events import (
     AnyFact,
+    BudgetGivenBack,
     GrantMade,
     GrantRevoked,
     HoldKind,
@@ -31,7 +33,7 @@ from placet.facts.events import (
     RunsDeleted,
     StandingGrantMade,
 )
-from placet.facts.ids import key_of_request
+from placet.facts.ids import call_key, key_of_request
 from placet.ports import (
     FeedEntry,
     Hold,
@@ -47,10 +49,10 @@ from placet.ports import (
     StoreNumbers,
 )
 from placet.stores.people import people_of
-from placet.stores.sql import loading
+from placet.stores.sql import budgets, loading
 from placet.stores.sql.appending import Append, append_of
 from placet.stores.sql.forgetting import delete, erase, purge
-from placet.stores.sql.leases import LeaseBook, driven_by, new_owner, pause_after_giving_up
+from placet.stores.sql.leases import LeaseAnswer, LeaseBook, driven_by, new_owner, pause_after_giving_up
 from placet.stores.sql.news import NewsSignal
 from placet.stores.sql.operators import (
     FOUR_EYES,
@@ -61,6 +63,7 @@ from placet.stores.sql.operators import (
     placed,
     read_patterns,
     read_records,
+    revoke_grant,
     whole_log,
 )
 from placet.stores.sql.rows import (
@@ -126,8 +129,8 @@ class SQLStore(ABC):
     async def _append(self, append: Append) -> None: ...
 
     @abstractmethod
-    async def _take_lease(self, run_id: str, owner: str, gone: int | None, ttl: float) -> tuple[int | None, str | None]:
-        """The epoch of the new lease; or None, and who has the run. `gone` is an epoch that need not be respected."""
+    async def _take_lease(self, run_id: str, owner: str, gone: int | None, ttl: float) -> LeaseAnswer:
+        """`gone` is an epoch that need not be respected."""
 
     @abstractmethod
     async def _end_lease(self, run_id: str, epoch: int, length: int, pause: float) -> bool: ...
@@ -169,13 +172,15 @@ class SQLStore(ABC):
         asked_at = book.now()
         owner = new_owner()
         try:
-            epoch, holder = await self._take_lease(run_id, owner, book.epoch_of_dead_driver(run_id), book.ttl)
+            answer = await self._take_lease(run_id, owner, book.epoch_of_dead_driver(run_id), book.ttl)
         except asyncio.CancelledError:
             self._forget_owner(run_id, owner)
             raise
-        if epoch is None:
-            raise driven_by(run_id, holder or "")
-        return book.add(run_id, epoch, driver, asked_at)
+        if answer.epoch is None:
+            raise driven_by(run_id, answer.holder or "")
+        lease = book.add(run_id, answer.epoch, driver, asked_at)
+        lease.stands_at = (answer.length, answer.head)
+        return lease
 
     async def release(self, lease: Lease, length: int) -> bool:
         book = self._leases()
@@ -211,7 +216,28 @@ class SQLStore(ABC):
         self, grant_id: str, *, by: str | None = None, at: float | None = None, reason: str | None = None
     ) -> bool:
         revoked = GrantRevoked(grant_id, by, self._at(at), reason)
-        return await self._write(audited, revoked.at, revoked, Statement("revoke_grant", {"id": grant_id}))
+        return await self._write(revoke_grant, revoked)
+
+    # -- budgets ----------------------------------------------------------------------------------------------------
+
+    async def spent(self, takings: Sequence[Taking]) -> Mapping[Taking, Spent]:
+        return await self._read(budgets.spent, takings)
+
+    async def shares(self, budget: str, at: float) -> Sequence[TakenShare]:
+        return await self._read(budgets.shares_of, budget, at)
+
+    async def give_back(
+        self,
+        run_id: str,
+        call: str,
+        budget: str | None = None,
+        *,
+        by: str | None = None,
+        at: float | None = None,
+        reason: str | None = None,
+    ) -> bool:
+        fact = BudgetGivenBack(run_id, call, budget, by, self._at(at), reason)
+        return await self._write(budgets.give_back, fact, call_key(run_id, call))
 
     async def put_hold(self, hold: Hold, *, over_others: bool = True) -> bool:
         given = msgspec.structs.asdict(hold) | {"over_others": over_others}
@@ -381,6 +407,7 @@ class SQLStore(ABC):
         return read_patterns(await self.record(SETTING, FOUR_EYES))
 
     async def expire_records(self, limit: int = 1000) -> int:
+        await self._write(budgets.forget_old, self._at(None) - KEPT_AFTER, limit)
         return len(await self._change("expire_records", {"limit": limit}))
 
 

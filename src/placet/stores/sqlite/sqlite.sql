@@ -19,7 +19,8 @@ SELECT 1 FROM sqlite_master WHERE name = 'placet_schema';
 
 -- name: place
 -- Where a run stands, for the next write to it.
-SELECT number, length, epoch, owner, owner IS NOT NULL AND lease_until > placet_now(), unseen, has_work, status
+SELECT number, length, epoch, owner, owner IS NOT NULL AND lease_until > placet_now(), unseen, has_work, status,
+       head
 FROM placet_runs WHERE id = :id;
 
 -- name: begin_run

@@ -22,7 +22,7 @@ from placet.ports import Lease
 from placet.stores.sql.appending import Append
 from placet.stores.sql.forgetting import erase
 from placet.stores.sql.forking import leave_to_the_parent, watch_forks
-from placet.stores.sql.leases import DEFAULT_TTL, LeaseBook
+from placet.stores.sql.leases import DEFAULT_TTL, LeaseAnswer, LeaseBook
 from placet.stores.sql.news import NewsSignal
 from placet.stores.sql.statements import Given, Migration, Row, Statement, Steps, one
 from placet.stores.sql.store import SQLStore
@@ -115,7 +115,7 @@ class SQLiteStore(SQLStore):
     def _leases(self) -> LeaseBook:
         return self._open().book
 
-    async def _take_lease(self, run_id: str, owner: str, gone: int | None, ttl: float) -> tuple[int | None, str | None]:
+    async def _take_lease(self, run_id: str, owner: str, gone: int | None, ttl: float) -> LeaseAnswer:
         return await self._write(writes.take_lease, run_id, owner, gone, ttl)
 
     async def _end_lease(self, run_id: str, epoch: int, length: int, pause: float) -> bool:

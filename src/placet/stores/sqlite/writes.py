@@ -8,20 +8,21 @@ import msgspec
 
 from placet.core.index import Closed, Counted, EscalatedRequest, Opened, Reopened, RequestChange
 from placet.stores.sql.appending import Append, position_conflict
-from placet.stores.sql.leases import taken_over
+from placet.stores.sql.budgets import take_shares
+from placet.stores.sql.leases import LeaseAnswer, taken_over
 from placet.stores.sql.loading import cache_fold
 from placet.stores.sql.operators import write_grants
 from placet.stores.sql.rows import closing_text, text_of
 from placet.stores.sql.statements import Statement, Steps
 
-_NO_RUN = (None, 0, 0, None, False, False, False, "unbegun")
+_NO_RUN = (None, 0, 0, None, False, False, False, "unbegun", b"")
 
 
 def _place_of(given: Append) -> Steps[tuple[int | None, int]]:
     """The run's number and length, where the lines may follow. This is the compare of the compare-and-set: it stands in
     the transaction of the write, so of two writers that folded the same log one is refused."""
     rows = yield Statement("place", {"id": given.run_id})
-    run, length, epoch, owner, *_, status = rows[0] if rows else _NO_RUN
+    run, length, epoch, owner, *_, status, _ = rows[0] if rows else _NO_RUN
     if given.epoch is not None and (owner is None or epoch != given.epoch):
         raise taken_over(given.run_id)  # a driver that was frozen, and thaws, may append nothing
     if length != given.position or status == "ended":
@@ -33,6 +34,8 @@ def append(_again: bool, given: Append) -> Steps[None]:
     run, length = yield from _place_of(given)
     if not given.texts:
         return
+    if given.takings:
+        yield from take_shares(given.takings)
     if run is None:
         ((run,),) = yield Statement("begin_run", {"id": given.run_id})
     row = msgspec.structs.asdict(given.columns) | {"run": run, "key": given.key}
@@ -73,24 +76,21 @@ def _change_request(run: int, change: RequestChange) -> Steps[None]:
             assert_never(never)
 
 
-def take_lease(
-    _again: bool, run_id: str, owner: str, gone: int | None, ttl: float
-) -> Steps[tuple[int | None, str | None]]:
-    """The new epoch; or None, and who has the run."""
+def take_lease(_again: bool, run_id: str, owner: str, gone: int | None, ttl: float) -> Steps[LeaseAnswer]:
     rows = yield Statement("place", {"id": run_id})
-    run, _, epoch, former, is_live, *_ = rows[0] if rows else _NO_RUN
+    run, length, epoch, former, is_live, *_, head = rows[0] if rows else _NO_RUN
     if is_live and epoch != gone:
-        return None, former
+        return LeaseAnswer(None, former)
     if run is None:
         ((run,),) = yield Statement("begin_run", {"id": run_id})
     ((new_epoch,),) = yield Statement("next_epoch")
     yield Statement("take_lease", {"epoch": new_epoch, "owner": owner, "ttl": ttl, "run": run})
-    return int(new_epoch), None
+    return LeaseAnswer(int(new_epoch), None, length, head)
 
 
 def end_lease(_again: bool, run_id: str, lease_epoch: int, length: int, pause: float) -> Steps[bool]:
     rows = yield Statement("place", {"id": run_id})
-    run, stands_at, epoch, owner, _, unseen, has_work, _ = rows[0] if rows else _NO_RUN
+    run, stands_at, epoch, owner, _, unseen, has_work, *_ = rows[0] if rows else _NO_RUN
     if epoch != lease_epoch or owner is None:
         return True  # it is somebody else's by now, or was given back before
     if stands_at > length:

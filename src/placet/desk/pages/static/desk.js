@@ -105,9 +105,8 @@
   }
 
   function withOpen(address) {
-    const card = $('.card[data-request]');
-    if (!card) return address;
-    return `${address}${address.includes('?') ? '&' : '?'}open=${encodeURIComponent(card.dataset.request)}`;
+    if (!openId()) return address;
+    return `${address}${address.includes('?') ? '&' : '?'}open=${encodeURIComponent(openId())}`;
   }
 
   function refreshStatus() {
@@ -199,7 +198,7 @@
 
   // A card may change while an answer is on its way. What was asked for another request is dropped, and so is what
   // was overtaken by a later question for the same place; the list and the message that came with it are kept.
-  const openId = () => { const card = $('.card[data-request]'); return card ? card.dataset.request : ''; };
+  const openId = () => { const card = $('.card[data-request], .card[data-deck]'); return card ? card.dataset.request || card.dataset.deck : ''; };
   const asked = {};
 
   function noteQuestion(ctx) {
@@ -242,6 +241,13 @@
 
   let opening = ''; // the request that was chosen and is on its way: the next `j` or `k` goes on from there
 
+  // The first one is open, so that what waits is read without a further step. On a phone the list is seen first.
+  function openFirst() {
+    const first = $('.row .row-link');
+    if (!first || !$('main.inbox .welcome') || opening || matchMedia('(max-width: 820px)').matches) return;
+    htmx.ajax('GET', first.getAttribute('hx-get'), { target: '#card', swap: 'innerHTML' });
+  }
+
   function markOpen() {
     const id = opening || openId();
     for (const row of all('.row')) {
@@ -251,7 +257,7 @@
       if (isOpen) link.setAttribute('aria-current', 'true'); else link.removeAttribute('aria-current');
     }
     const inbox = $('main.inbox');
-    if (inbox) inbox.classList.toggle('has-card', Boolean($('.card')));
+    if (inbox) inbox.classList.toggle('has-card', Boolean($('.card:not([data-auto])')));
     closeIfOver();
   }
 
@@ -311,6 +317,8 @@
     const found = all(`[data-key="${key}"]`).filter((each) => each.offsetParent !== null && !each.disabled && (each.hasAttribute('data-waits') || each.getAttribute('aria-disabled') !== 'true'));
     const target = found[found.length - 1];
     if (!target) return false;
+    const unseen = key === 'a' && target.form && [...target.form.elements].find((each) => each.name === 'seen' && !each.checked);
+    if (unseen) { focusWithoutScrolling(unseen); return true; }
     if (target.hasAttribute('data-focus-only')) focusWithoutScrolling(target); else target.click();
     return true;
   }
@@ -372,7 +380,7 @@
       case 'k': openNeighbour(-1); return true;
       case 'x': { const box = row && $('input[name=pick]', row); if (box) { box.checked = !box.checked; showPicked(); } return Boolean(box); }
       case 'X': if (row) pickAlike(row.dataset.like); return Boolean(row);
-      default: return /^[arewmtu]$/.test(key) ? press(key) : false;
+      default: return /^[arewmtuvo]$/.test(key) ? press(key) : false;
     }
   }
 
@@ -425,6 +433,13 @@
     if (event.target.matches('#picks input[name=pick]')) showPicked();
     if (event.target.id === 'keys-on') localStorage.setItem(KEYS, event.target.checked ? 'on' : 'off');
   });
+
+  // What an offer would make is read first: its button has just come into sight, and Enter presses it.
+  document.addEventListener('toggle', (event) => {
+    if (!event.target.matches('.offer') || !event.target.open) return;
+    waitBeforeDeciding();
+    focusWithoutScrolling($('button[type=submit]', event.target));
+  }, true);
 
   function tellBar(bar) {
     const place = $('#timeline-detail');
@@ -498,6 +513,7 @@
     showPicked();
     showNewest();
     forgetUndo();
+    if (target && target.id === 'list') openFirst();
     tellBar($('.timeline a:hover') || $('.timeline a:focus')); // what it tells may have changed
     if (target && target.id === 'panel' && scrolledTo) { // its first field takes the focus: the arguments stay in sight
       $('.card-pane').scrollTop = scrolledTo.pane;
@@ -512,7 +528,8 @@
     const pane = $('.card-pane');
     pane.scrollTop = 0;
     const title = $('#card-title');
-    if (title && !(document.activeElement && document.activeElement.matches('#card [autofocus]'))) title.focus({ preventScroll: true });
+    const isAuto = ctx.placet && !ctx.placet.openId && !ctx.sourceElement.matches('.row-link, form'); // it opened by itself
+    if (title && !isAuto && !(document.activeElement && document.activeElement.matches('#card [autofocus]'))) title.focus({ preventScroll: true });
     if (matchMedia('(max-width: 820px)').matches) scrollTo(0, 0);
     say(document.querySelector('title'), `${title ? title.textContent.trim() + ' · ' : ''}Inbox · Placet`);
   });

@@ -1,0 +1,1 @@
+"""Models by other packages than `openai`."""

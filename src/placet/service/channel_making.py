@@ -1,0 +1,33 @@
+"""The channel of a subscription, made of what it says and of what this process's environment says: the credentials of
+mail servers and chats are in no store."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+
+from placet.channels.mail import MailChannel, mail_server
+from placet.channels.targets import ChannelName, rest_of
+from placet.channels.webhook import WebhookChannel
+from placet.facts.errors import UserError
+from placet.ports import Channel
+from placet.service.subscriptions import Subscription
+
+_PACKAGES: dict[ChannelName, str] = {"mail": "aiosmtplib"}
+
+
+def make_channel(subscription: Subscription, now: float, allowed: Sequence[str]) -> Channel:
+    """UserError where this process cannot send on it."""
+    _refuse_without_package(subscription.channel)
+    match subscription.channel:
+        case "mail":
+            return MailChannel(rest_of(subscription.url), mail_server())
+        case _:
+            keys = [each.key for each in subscription.secrets if each.until is None or each.until > now]
+            return WebhookChannel(subscription.url, keys, allowed=allowed)
+
+
+def _refuse_without_package(channel: ChannelName) -> None:
+    package = _PACKAGES.get(channel)
+    if package is not None and importlib.util.find_spec(package) is None:
+        raise UserError(f"This process cannot send by {channel}: install placet[{channel}] beside it.")
