@@ -70,6 +70,18 @@ _BOUNDS: dict[type[Kind], str] = {
 def _text(kind: Kind, place: list[str | int]) -> str | None:
     """What would be right; None: the library's own text has to do."""
     match kind:
+        case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context):
+            return f"fits none of the allowed forms: {_forms(context, place)}"
+        case Kind.Not(schema=schema):
+            return f"should not fit {_json(schema)}"
+        case Kind.PropertyNames(error=error):
+            return f"has a name that does not fit: {_text(error.kind, place) or error.message}"
+        case _:
+            return _PLAIN.get(type(kind)) or _text_of_value(kind) or _text_of_bound(kind)
+
+
+def _text_of_value(kind: Kind) -> str | None:
+    match kind:
         case Kind.Type(types=types):
             return f"should be {' or '.join(types)}"
         case Kind.Enum(options=options):
@@ -82,14 +94,8 @@ def _text(kind: Kind, place: list[str | int]) -> str | None:
             return message
         case Kind.MultipleOf(multiple_of=step):
             return f"should be a multiple of {step}"
-        case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context):
-            return f"fits none of the allowed forms: {_forms(context, place)}"
-        case Kind.Not(schema=schema):
-            return f"should not fit {_json(schema)}"
-        case Kind.PropertyNames(error=error):
-            return f"has a name that does not fit: {_text(error.kind, place) or error.message}"
         case _:
-            return _PLAIN.get(type(kind)) or _text_of_bound(kind)
+            return None
 
 
 def _text_of_bound(kind: Kind) -> str | None:

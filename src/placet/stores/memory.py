@@ -113,19 +113,8 @@ class MemoryStore:
     async def append(self, lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold) -> None:
         run_id = log.run_id
         with self._lock:
-            if lease is not None:
-                held = self._leases.get(run_id)
-                if held is None or held[0] is not lease:
-                    raise RunConflict(f"Run {run_id} was taken over by another process.")
-            known = self._waiting.get(run_id)
-            length = len(known.lines) if known is not None else 0
-            stands_at = log.start + len(log.lines)
-            if run_id in self._ended or length != stands_at:
-                raise PositionConflict(f"Run {run_id} stands at {length}: nothing can be appended at {stands_at}.")
-            is_special = False
-            for line in lines:
-                if not _SPECIAL.isdisjoint(map(type, line.facts)):
-                    is_special = True
+            known = self._where_it_stands(lease, log)
+            is_special = any(not _SPECIAL.isdisjoint(map(type, line.facts)) for line in lines)
             if is_special:
                 self._takes.take(takings_of(run_id, lines))
             if known is None:
@@ -139,6 +128,20 @@ class MemoryStore:
                 self._note_session(run_id, run)
             if run.has_ended:
                 self._remember_end(known, run)
+
+    def _where_it_stands(self, lease: Lease | None, log: Log) -> Log | None:
+        """The log that is known of a run, if the caller may append behind its own copy of it."""
+        run_id = log.run_id
+        if lease is not None:
+            held = self._leases.get(run_id)
+            if held is None or held[0] is not lease:
+                raise RunConflict(f"Run {run_id} was taken over by another process.")
+        known = self._waiting.get(run_id)
+        length = len(known.lines) if known is not None else 0
+        stands_at = log.start + len(log.lines)
+        if run_id in self._ended or length != stands_at:
+            raise PositionConflict(f"Run {run_id} stands at {length}: nothing can be appended at {stands_at}.")
+        return known
 
     def _note_session(self, run_id: str, run: RunFold) -> None:
         key = run.session_key
