@@ -99,6 +99,7 @@ async def test_a_state_of_an_older_version_which_names_no_call_in_its_grants_is_
     document = state.to_json()
     for staged in document["staged"]:
         if staged[0] == "grant":
+            assert staged.pop() is None  # more bounds
             assert staged.pop() is None  # through which door it came
             assert staged.pop() is None  # who made it, where that was more than one
             assert staged.pop() == "1.0"

@@ -42,7 +42,7 @@ def without_what_is_new(text: str) -> Any:
     """The document without empty fields at the end of staged words and in entries, which newer versions add."""
     document = json.loads(text)
     for entry in document.get("entries", []):
-        for name in ("decide_by", "ballot", "owner", "summary", "irreversible"):
+        for name in ("decide_by", "ballot", "owner", "summary", "irreversible", "undo_window"):
             if not entry.get(name):
                 entry.pop(name, None)
     for word in document.get("staged", []):

@@ -16,6 +16,7 @@ from placet.desk.server import PatientButFinite
 from placet.desk.web.limits import MAX_CLIENTS, Buckets
 from placet.desk.web.settings import WebSettings
 from placet.ports import StoredRecord
+from placet.stores.sql.store import SQLStore
 from placet.testing import ManualClock
 from tests.desk.api.scenes import problem
 from tests.support.desk_server import RunningDesk, running_desk
@@ -215,16 +216,16 @@ async def test_what_has_expired_is_forgotten_while_the_desk_serves(
 ) -> None:
     monkeypatch.setattr(app, "TIDY_SECONDS", 0.02)
     tidied = asyncio.Event()
+    forget = SQLStore.expire_records
+
+    async def forget_and_tell(store: SQLStore, limit: int = 1000) -> int:
+        forgotten = await forget(store, limit)
+        if forgotten:
+            tidied.set()
+        return forgotten
+
+    monkeypatch.setattr(SQLStore, "expire_records", forget_and_tell)  # before the desk has begun to tidy up
     async with running_desk(tmp_path) as server:
-        forget = server.desk.store.expire_records
-
-        async def forget_and_tell(limit: int = 1000) -> int:
-            forgotten = await forget(limit)
-            if forgotten:
-                tidied.set()
-            return forgotten
-
-        monkeypatch.setattr(server.desk.store, "expire_records", forget_and_tell)
         await server.desk.store.add_record(StoredRecord(kind="answer", id="x", data="{}", expires_at=1.0))
         async with asyncio.timeout(PATIENCE):
             await tidied.wait()
