@@ -126,7 +126,13 @@ async def sit_down(page: Page, path: str = "/inbox") -> None:
 
 async def open_request(page: Page, tool: str, index: int = 0) -> None:
     await page.locator(".row-link", has_text=tool).nth(index).click()
+    await settled(page)  # another request of this tool may have stood there before
     await expect(page.locator("#card-title")).to_have_text(tool)
+
+
+async def settled(page: Page) -> None:
+    """Until nothing is on its way any more."""
+    await expect(page.locator(".htmx-request")).to_have_count(0)
 
 
 async def armed(page: Page) -> None:

@@ -84,7 +84,7 @@ async def test_a_filter_that_is_being_typed_stays_while_news_come(desk: RunningD
     run = await desk.waiting_run()
     page = await arrive("ana")
     await sit_down(page, f"/inbox?run={run.id}")
-    box = page.get_by_label("Run")
+    box = page.get_by_role("textbox", name="Run")
     await box.fill("")
     await box.press_sequentially("run_half")
     (_, second) = await desk.desk.pending(run_id=run.id)

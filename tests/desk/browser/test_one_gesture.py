@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from tests.desk.browser.scenes import PATIENCE, PHONE, Reviewer, open_request, picture, sit_down, statuses
+from tests.desk.browser.scenes import PATIENCE, PHONE, Reviewer, open_request, picture, settled, sit_down, statuses
 from tests.support.desk_server import RunningDesk
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -45,11 +45,6 @@ async def middle(page: Page, name: str) -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-async def settled(page: Page) -> None:
-    """Until nothing is on its way any more."""
-    await expect(page.locator(".htmx-request")).to_have_count(0)
-
-
 async def decided(desk: RunningDesk) -> int:
     return sum(status != "pending" for status in await statuses(desk, "refund"))
 
@@ -77,7 +72,7 @@ async def test_two_clicks_decide_one_request_whatever_the_gap(desk: RunningDesk,
     page = await arrive("ana")
     await page.add_init_script(NOTE_PRESSES)
     await desk.waiting_run()
-    await sit_down(page)
+    await sit_down(page, "/inbox?view=each")
     place = (0.0, 0.0)
 
     async def begin() -> None:
@@ -97,7 +92,7 @@ async def test_enter_twice_decides_one_request_whatever_the_gap(desk: RunningDes
     page = await arrive("ana")
     await page.add_init_script(NOTE_PRESSES)
     await desk.waiting_run()
-    await sit_down(page)
+    await sit_down(page, "/inbox?view=each")
     await open_request(page, "refund")
 
     async def begin() -> None:
@@ -117,7 +112,7 @@ async def test_a_held_enter_and_hasty_clicks_decide_one_request(desk: RunningDes
     for _ in range(3):
         await desk.waiting_run()
     page = await arrive("ana")
-    await sit_down(page)
+    await sit_down(page, "/inbox?view=each")
     await open_request(page, "refund")
     x, y = await middle(page, "Approve")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -219,9 +220,9 @@ async def test_a_list_of_many_requests_goes_on_on_the_next_page(desk: RunningDes
         await desk.waiting_run()
     ana = await browser(desk)
 
-    first = await ana.get("/inbox")
-    (following,) = re.findall(r'href="(/inbox\?cursor=[^"]+)" rel="next"', first.text)
-    second = await ana.get(following)
+    first = await ana.get("/inbox?view=each")
+    (following,) = re.findall(r'href="(/inbox\?[^"]*cursor=[^"]+)" rel="next"', first.text)
+    second = await ana.get(html.unescape(following))
 
     assert (first.text.count('class="row '), first.text.count("<li class=")) != (0, 0)
     assert first.text.count('name="pick"') == 50
