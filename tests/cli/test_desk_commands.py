@@ -207,7 +207,7 @@ def test_runs_are_listed_cancelled_and_their_events_watched(place: Place, run: R
 
 def test_standing_decisions_and_holds_are_made_listed_and_ended(place: Place, run: Run) -> None:
     first, _ = pending(run)
-    run("approve", first["id"], "--always", "agent")
+    run("approve", first["id"], "--always", "agent", "--confirm", "refund")
     (grant,) = map(json.loads, run("grants", "--json").splitlines())
     run("grants", "hold", "tool", "refund", "--reason", "audit")
 
@@ -426,7 +426,7 @@ def test_standing_decisions_that_contradict_and_holds_of_what_nobody_knows_are_r
     place: Place, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     agents = [] if "--desk" in place.options else ["--agents", "tests.desk.api.agents_here:agents"]
-    run("grants", "add", "Support", "refund", *agents)
+    run("grants", "add", "Support", "refund", "--confirm", "refund", *agents)
     capsys.readouterr()
 
     made = main(["grants", "add", "Support", "refund", "--reject", *agents, *place.options])

@@ -127,7 +127,8 @@ def test_in_a_terminal_a_run_is_cancelled_by_a_short_id_after_somebody_confirmed
 
 
 def test_grants_holds_tokens_and_links_are_named_in_short(place: Place) -> None:
-    (grant,) = place.json("grants", "add", "Support", "look_up", "--agents", "tests.desk.api.agents_here:agents")
+    agents = ("--agents", "tests.desk.api.agents_here:agents")
+    (grant,) = place.json("grants", "add", "Support", "look_up", "--confirm", "look_up", *agents)
     (made,) = place.json("users", "add", "bob")
     (token,) = place.json("tokens", "add", "ci", "--owner", "bob")
     (link,) = place.json("users", "links")

@@ -44,10 +44,12 @@ class Signs(NamedTuple):
     right_quote: str
     dot: str
     cut: str
+    bar: str
+    """What is filled of a bar, and what is not."""
 
 
-PRETTY = Signs("→", "✓", "✗", "●", "›", "«", "»", "·", "…")
-PLAIN = Signs("->", "+", "x", "*", ">", '"', '"', "-", "...")
+PRETTY = Signs("→", "✓", "✗", "●", "›", "«", "»", "·", "…", "█░")
+PLAIN = Signs("->", "+", "x", "*", ">", '"', '"', "-", "...", "#.")
 
 
 class Screen(Console):

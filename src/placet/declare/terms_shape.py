@@ -209,3 +209,36 @@ def _problem(kind: MatchKind, text: str) -> str | None:
             return shell_words.problem_with(text)
         case _:
             return None
+
+
+# -- the way back -----------------------------------------------------------------------------------------------------
+
+
+def matching_shape(matchers: Sequence[Matcher]) -> dict[str, Json]:
+    """Matchers as `matchers_of` takes them."""
+    found: dict[str, dict[str, Json]] = {}
+    for each in matchers:
+        wanted = found.setdefault(each.argument, {})
+        if each.kind == "range":
+            wanted |= {
+                name: bound for name, bound in zip(("min", "max"), each.values, strict=True) if bound is not None
+            }
+        else:
+            wanted[each.kind] = list(each.values)
+    return dict(found)
+
+
+def budget_shape(limits: Sequence[Limit]) -> list[Json]:
+    """Limits as `limits_of` takes them."""
+    return [_limit_shape(each) for each in limits]
+
+
+def _limit_shape(limit: Limit) -> dict[str, Json]:
+    found: dict[str, Json] = {"uses": int(limit.most)} if limit.sum is None else {"sum": limit.sum, "most": limit.most}
+    if limit.by:
+        found["by"] = list(limit.by)
+    if limit.every is not None:
+        found |= {"every": limit.every} | ({"zone": limit.zone} if limit.zone != "UTC" else {})
+    if limit.within is not None:
+        found["within"] = limit.within
+    return found

@@ -81,6 +81,8 @@ class OperatorsDesk(AgentsHere):
         arguments: Mapping[str, object] | None = None,
         until: datetime | float | None = None,
         uses: int | None = None,
+        matching: Mapping[str, object] | None = None,
+        budget: Mapping[str, object] | Sequence[Mapping[str, object]] | None = None,
         reason: str | None = None,
         message: str | None = None,
         grant_id: str | None = None,
@@ -94,7 +96,7 @@ class OperatorsDesk(AgentsHere):
         tool = self.tool_at(agent, tool_name) or await self._server_tool(agent, tool_name)
         if tool is None:
             raise UserError(f"This desk has no tool '{tool_name}' of an agent '{agent}' to decide about.")
-        bounds = Grant(scope="agent", arguments=arguments, until=until, uses=uses)
+        bounds = Grant(scope="agent", arguments=arguments, until=until, uses=uses, matching=matching, budget=budget)
         entry = Entry(call="", label="", name=tool.name, tool=tool.identity, agent=agent, fingerprint=tool.fingerprint)
         given = DecisionInput(
             verdict=verdict, always=bounds, by=by, reason=reason, message=message, via=via, assurance=assurance

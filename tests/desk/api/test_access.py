@@ -115,7 +115,7 @@ async def test_a_grant_is_made_and_ended_only_within_ones_patterns(server: Runni
         await server.person("ana", decides=(DecisionScope(tool="send_*"),)),
         await server.person("root", "admin"),
     )
-    given = {"agent": "Support", "tool": "refund", "decision": "approve", "uses": 3}
+    given = {"agent": "Support", "tool": "refund", "decision": "approve", "uses": 3, "confirm": "refund"}
     refused = await ana.post("/v1/grants", json=given)
     made = await root.post("/v1/grants", json=given)
     grant_id = made.json()["id"]
@@ -165,7 +165,7 @@ def test_four_eyes_hold_where_they_are_switched_on_and_nowhere_else() -> None:
 async def test_no_token_session_or_standing_decision_is_a_second_pair_of_eyes(any_server: RunningDesk) -> None:
     await any_server.desk.set_four_eyes([("*", "*")], by="root")
     ana, ben = await any_server.person("ana"), await any_server.person("ben")
-    given = {"agent": "Support", "tool": "refund", "decision": "approve"}
+    given = {"agent": "Support", "tool": "refund", "decision": "approve", "confirm": "refund"}
     grant = await ana.post("/v1/grants", json=given)
     run_id = (await ana.post("/v1/runs", json={"agent": "Support", "input": "mine"})).json()["id"]
     await any_server.desk.wait(run_id, until="paused", timeout=120)
@@ -180,7 +180,7 @@ async def test_no_token_session_or_standing_decision_is_a_second_pair_of_eyes(an
     own = [
         await decide(any_server.client(other_token), first.id, "approve"),
         await decide(browser, first.id, "approve"),
-        await decide(ana, first.id, "approve", always={"scope": "agent"}),
+        await decide(ana, first.id, "approve", always={"scope": "agent", "confirm": "refund"}),
     ]
     at_once = (await ana.post("/v1/decisions", json=many)).json()
     waiting = [each.status for each in (await any_server.desk.requests(run_id=run_id, status=None)).rows]

@@ -283,7 +283,7 @@ async def test_an_answer_cannot_stand_for_later_calls(server: RunningDesk) -> No
 async def test_always_decides_what_waits_alike_and_later_calls_within_its_bounds(server: RunningDesk) -> None:
     ana = await server.person("ana")
     run_id, (first, _) = await two_refunds(server)
-    await decide(ana, first.id, "approve", always={"scope": "agent", "uses": 10})
+    await decide(ana, first.id, "approve", always={"scope": "agent", "uses": 10, "confirm": "refund"})
     await server.desk.wait(run_id, timeout=PATIENCE)
     later = await server.desk.start("Support", "again")
     later = await server.desk.wait(later.id, timeout=PATIENCE)

@@ -99,9 +99,8 @@ async def test_a_decision_says_through_which_door_it_came_and_how_sure_that_is(d
 async def test_a_standing_decision_keeps_its_door_and_gives_it_to_what_it_decides(desk: RunningDesk) -> None:
     first, second = await two_requests(desk)
     ben = await browser(desk, "ben")
-    await post(
-        ben, "/inbox/decide", open=first.id, digest=first.digest, decision="approve", panel="more", always="agent"
-    )
+    given = {"open": first.id, "digest": first.digest, "decision": "approve", "panel": "more", "always": "agent"}
+    await post(ben, "/inbox/decide", **given, confirm=first.tool)
     await desk.desk.wait(first.run_id, timeout=PATIENCE)
     said = await facts(desk, first.run_id)
     grants = [fact for fact in said if isinstance(fact, GrantMade)]
@@ -117,7 +116,9 @@ async def test_a_standing_decision_keeps_its_door_and_gives_it_to_what_it_decide
 
 async def test_a_grant_over_the_api_and_in_the_export(desk: RunningDesk) -> None:
     ana = await desk.person("ana")
-    made = await ana.post("/v1/grants", json={"agent": "Bank", "tool": "transfer", "decision": "approve"})
+    made = await ana.post(
+        "/v1/grants", json={"agent": "Bank", "tool": "transfer", "decision": "approve", "confirm": "transfer"}
+    )
     (listed,) = (await ana.get("/v1/grants")).json()["data"]
     told = [entry async for entry in records(desk.desk.store, "operators") if entry.what == "grant made"]
 

@@ -13,7 +13,7 @@ from placet.desk.web.grant_checks import would_decide
 from tests.desk.api.scenes import decide, problem, two_refunds
 from tests.support.desk_server import RunningDesk, running_desk
 
-GRANT = {"agent": "Support", "tool": "refund", "decision": "approve"}
+GRANT = {"agent": "Support", "tool": "refund", "decision": "approve", "confirm": "refund"}
 
 
 async def test_a_standing_decision_that_contradicts_another_names_it_and_the_newer_one_wins(

@@ -284,7 +284,7 @@ async def _beat_after(server: RunningDesk, since: float) -> float:
 async def test_a_grant_under_a_key_is_made_once_also_by_who_takes_over(server: RunningDesk) -> None:
     ana = await server.person("ana")
     headers = {"Idempotency-Key": "k"}
-    given = {"agent": "Support", "tool": "refund", "decision": "approve", "uses": 1}
+    given = {"agent": "Support", "tool": "refund", "decision": "approve", "uses": 1, "confirm": "refund"}
     first = await ana.post("/v1/grants", json=given, headers=headers)
     (record,) = await server.desk.store.records(idempotency.KIND)
     await server.desk.store.replace_record(_old(record, record.data.replace('"status":201', '"status":null')))

@@ -324,7 +324,14 @@ async def test_what_stands_about_a_tool_is_named_where_always_is_said_and_a_cont
     ana = await browser(desk)
 
     form = (await ana.get("/inbox", params={"open": first.id, "do": "more"})).text
-    fields = {"open": first.id, "digest": first.digest, "decision": "approve", "panel": "more", "always": "agent"}
+    fields = {
+        "open": first.id,
+        "digest": first.digest,
+        "decision": "approve",
+        "panel": "more",
+        "always": "agent",
+        "confirm": "refund",
+    }
     body = urlencode({"csrf_token": await csrf(ana), **fields})
     headers = {"Content-Type": "application/x-www-form-urlencoded", "HX-Request": "true"}
     answer = await ana.post("/inbox/decide", content=body, headers=headers)

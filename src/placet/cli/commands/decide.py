@@ -8,7 +8,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -19,6 +19,7 @@ from placet.cli.cards import request_card
 from placet.cli.client import Client, Refused, all_pages, client_of, part, warn
 from placet.cli.completing import ApprovedRequest, Id, WaitingRequest
 from placet.cli.exit_codes import FAILED, OK
+from placet.cli.grant_terms import confirm_option, confirmed, read_json
 from placet.cli.naming import Found, decided_request_named, request_named
 from placet.cli.options import (
     Decorated,
@@ -63,6 +64,9 @@ class Deciding:
     digest: str | None
     as_json: bool
     always: str | None = None
+    bounds: JsonObject = field(default_factory=dict)
+    """Of a standing decision: what arguments have to be, and how much it may let through."""
+    confirm: str | None = None
 
     @property
     def can_ask(self) -> bool:
@@ -83,10 +87,13 @@ def deciding_options(ids: str, *, several: bool = True, kind: Id | None = None) 
         @functools.wraps(function)
         def with_deciding(
             *, place: Place, ids: Any, reason: str | None, digest: str | None, as_json: bool, always: str | None = None,
-            **given: Any,
+            matching: str | None = None, budget: str | None = None, confirm: str | None = None, **given: Any,
         ) -> Any:  # fmt: skip
             names = ids if several else [ids]
-            deciding = Deciding(place=place, ids=names, reason=reason, digest=digest, as_json=as_json, always=always)
+            deciding = Deciding(
+                place=place, ids=names, reason=reason, digest=digest, as_json=as_json, always=always,
+                bounds=_bounds(always, matching, budget), confirm=confirm,
+            )  # fmt: skip
             return function(deciding, **given)
 
         decorated = desk_options(with_deciding)
@@ -117,14 +124,30 @@ class _Scope(click.ParamType[str]):
         return str(value)
 
 
-always_option = click.option(
-    "--always",
-    is_flag=False,
-    flag_value="run",
-    type=_Scope(),
-    metavar="[run|agent]",
-    help="also for later calls of this tool by this agent: in this run, or («agent») in all its runs",
-)
+def always_option(function: Decorated) -> Decorated:
+    """«Always», and its bounds."""
+    for option in (
+        confirm_option,
+        click.option("--budget", metavar="JSON", help='of --always: {"sum": "cents", "most": 50000, "every": "day"}'),
+        click.option("--match", "matching", metavar="JSON", help='of --always: {"cents": {"max": 5000}}'),
+        click.option(
+            "--always",
+            is_flag=False,
+            flag_value="run",
+            type=_Scope(),
+            metavar="[run|agent]",
+            help="also for later calls of this tool by this agent: in this run, or («agent») in all its runs",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def _bounds(always: str | None, matching: str | None, budget: str | None) -> JsonObject:
+    found = read_json({"matching": matching, "budget": budget})
+    if found and always is None:
+        raise UsageError("--match and --budget bound a standing decision: they go with --always.")
+    return found
 
 
 # -- the commands -----------------------------------------------------------------------------------------------------
@@ -281,8 +304,16 @@ def _decide_one(
     if deciding.always and not _stands_for_more(client, deciding, request):
         deciding.failed(request_id, "nothing was decided.")
         return None
+    address = f"/v1/approvals/{part(request_id)}/decisions"
+
+    def ask(word: JsonObject) -> JsonObject:
+        always = decision.get("always")
+        given = decision if not word or not isinstance(always, dict) else {**decision, "always": always | word}
+        decided: JsonObject = client.ask("POST", address, None, given)
+        return decided
+
     try:
-        decided: JsonObject = client.ask("POST", f"/v1/approvals/{part(request_id)}/decisions", None, decision)
+        decided = confirmed(ask, deciding.confirm, can_ask=deciding.can_ask)
     except Refused as error:
         deciding.failed(request_id, str(error), error.problem)
         return None
@@ -316,7 +347,7 @@ def _common(deciding: Deciding, request: JsonObject) -> JsonObject:
     if deciding.reason is not None:
         found["reason"] = deciding.reason
     if deciding.always:
-        found["always"] = {"scope": deciding.always}
+        found["always"] = {"scope": deciding.always, **deciding.bounds}
     return found
 
 

@@ -10,9 +10,10 @@ import click
 from click import UsageError
 
 from placet.cli.client import all_pages, client_of, part, show_rows, warn
+from placet.cli.grant_terms import bars, confirm_option, confirmed, read_json
 from placet.cli.naming import listed_id, run_named
 from placet.cli.options import Place, actions, agents_option, desk_options, reason_option
-from placet.cli.output import Screen, print_result
+from placet.cli.output import Screen, is_interactive, print_result
 from placet.cli.tables import Row, ago, styled
 from placet.facts.codec import JsonObject
 
@@ -30,7 +31,7 @@ def grants() -> None:
 @desk_options
 def list_grants(place: Place, *, as_json: bool) -> None:
     """List standing decisions. It is what «placet grants» does."""
-    head = ["grant", "decision", "agent", "tool", "by", "age", "bounds"]
+    head = ["grant", "decision", "agent", "tool", "by", "age", "bounds", "left"]
     with client_of(place) as client:
         rows = list(all_pages(client, "/v1/grants", {}))
     show_rows(rows, head, _grant_row, "No standing decisions.", as_json=as_json)
@@ -41,8 +42,12 @@ def list_grants(place: Place, *, as_json: bool) -> None:
 @click.argument("tool", metavar="TOOL", help="of which tool")
 @click.option("--reject", "is_no", is_flag=True, help="a standing no")
 @click.option("--arguments", metavar="JSON", help="only calls with exactly these values")
+@click.option("--match", "matching", metavar="JSON", help='what arguments have to be: {"cents": {"max": 5000}}')
+@click.option("--budget", metavar="JSON", help='how much: {"sum": "cents", "most": 50000, "every": "day"}')
 @click.option("--uses", type=click.IntRange(min=1), metavar="N", help="so many times")
 @click.option("--until", metavar="TIME", help="until then, as in 8h, 7d or 2030-01-31T18:00Z")
+@click.option("--try", "is_trial", is_flag=True, help="make nothing; say what it would have decided so far")
+@confirm_option
 @reason_option
 @desk_options
 @agents_option
@@ -51,27 +56,36 @@ def add(
     agent: str,
     tool: str,
     arguments: str | None,
+    matching: str | None,
+    budget: str | None,
     uses: int | None,
     until: str | None,
+    confirm: str | None,
     reason: str | None,
     *,
     is_no: bool,
+    is_trial: bool,
     as_json: bool,
 ) -> None:
     """Make a standing decision: calls of this tool by this agent are approved (with --reject: rejected) from now on.
 
-    Where two contradict each other, the newer wins.
+    Where two contradict each other, the newer wins. One that reaches further than what people approved has to be
+    confirmed: somebody types the tool's name.
     """
     grant: JsonObject = {"agent": agent, "tool": tool, "decision": "reject" if is_no else "approve"}
-    if arguments is not None:
-        try:
-            grant["arguments"] = json.loads(arguments)
-        except ValueError as error:
-            raise UsageError(f"--arguments is not JSON: {error}.") from error
+    grant |= read_json({"arguments": arguments, "matching": matching, "budget": budget})
     bounds = {"uses": uses, "until": None if until is None else moment(until), "reason": reason}
     grant |= {name: value for name, value in bounds.items() if value is not None}
     with client_of(place, begins=True) as client:
-        made = client.ask("POST", "/v1/grants", None, grant)
+        if is_trial:
+            found = client.ask("POST", "/v1/grants/preview", None, grant)
+            print_result(found, _trial_text(found), as_json=as_json)
+            return
+        made = confirmed(
+            lambda word: client.ask("POST", "/v1/grants", None, grant | word),
+            confirm,
+            can_ask=is_interactive() and not as_json,
+        )
     warn(made)
     print_result(made, f"made: {made['id']}", as_json=as_json)
 
@@ -132,6 +146,13 @@ def _refuse_other_kinds(kind: str) -> None:
         raise UsageError(f"nothing of kind {kind!r} can be held: it is one of {', '.join(_KINDS)}.")
 
 
+def _trial_text(found: JsonObject) -> str:
+    wider = found["wider"] if isinstance(found["wider"], list) else []
+    against = found["contradicts"] if isinstance(found["contradicts"], list) else []
+    lines = [str(found["line"]), *(f"wider than what people approved: {each}" for each in wider)]
+    return "\n".join([*lines, *(f"a person said otherwise: {each}" for each in against)])
+
+
 def moment(text: str, now: datetime | None = None) -> str:
     """A moment as the API takes it: written whole, or as a span from now on."""
     span = _SPAN.fullmatch(text.strip())
@@ -146,9 +167,10 @@ def moment(text: str, now: datetime | None = None) -> str:
     return found.isoformat()
 
 
-def _grant_row(found: JsonObject, _screen: Screen) -> Row:
+def _grant_row(found: JsonObject, screen: Screen) -> Row:
     bounds = [
         f"only {json.dumps(found['arguments'])}" if found.get("arguments") else "",
+        f"within {json.dumps(found['matching'])}" if found.get("matching") else "",
         f"{found['uses']} uses" if found.get("uses") else "",
         _end(found["until"]) if found.get("until") else "",
     ]
@@ -156,7 +178,8 @@ def _grant_row(found: JsonObject, _screen: Screen) -> Row:
     tool = str(found["tool"]).rpartition(":")[2]
     words = ", ".join(filter(None, bounds)) or "any arguments, no end"
     look = styled(verdict, "green" if verdict == "approve" else "red")
-    return [str(found["id"]), look, str(found["agent"]), tool, str(found["by"] or ""), ago(found["at"]), words]
+    left = bars(found["left"], screen)
+    return [str(found["id"]), look, str(found["agent"]), tool, str(found["by"] or ""), ago(found["at"]), words, left]
 
 
 def _end(until: object) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from placet.core.grant_bounds import bounds_for
+from placet.declare.decisions import Grant
+from placet.declare.terms_shape import budget_shape, matching_shape
 from placet.desk.access.people import Actor, may_hold, refuse_if_not_allowed
 from placet.desk.api.idempotency import made_id
 from placet.desk.api.operations import ApiRequest, Operation
@@ -9,6 +12,7 @@ from placet.desk.api.paging import in_time, page_after
 from placet.desk.api.shapes import (
     GrantList,
     GrantShape,
+    GrantTrial,
     HoldList,
     HoldShape,
     HoldsNow,
@@ -17,18 +21,40 @@ from placet.desk.api.shapes import (
     NewGrant,
     NewHold,
     Nothing,
+    SuggestedAlways,
     WhichHold,
 )
 from placet.desk.web.context import Web
+from placet.desk.web.deciding import request_meant
 from placet.desk.web.grant_checks import refuse_what_decides_nothing, warnings_on_grant, warnings_on_hold
 from placet.desk.web.problems import Problem
+from placet.desk.web.second_look import refuse_without_second_look, trial_of
 from placet.facts.events import GrantMade, HoldKind
+from placet.service.budget_figures import left_of
+from placet.service.like_calls import approved_in, like_calls
 
 
 async def list_grants(ask: ApiRequest[ListFilter, Nothing]) -> GrantList:
     wanted, grants = ask.query, await ask.web.desk.grants()
     rows, following = page_after(grants, lambda grant: in_time(grant.at, grant.id), wanted.cursor, wanted.limit)
-    return GrantList(data=[GrantShape.of(grant, decision=grant.verdict) for grant in rows], next=following)
+    return GrantList(data=[await _shown(ask.web, grant) for grant in rows], next=following)
+
+
+async def _shown(web: Web, grant: GrantMade) -> GrantShape:
+    return GrantShape.of(grant, decision=grant.verdict, **await _terms(web, grant))
+
+
+async def _terms(web: Web, grant: GrantMade) -> dict[str, object]:
+    """What it is bounded by beyond values, uses and time, and what is left of that."""
+    terms = grant.terms
+    if terms is None:
+        return {"matching": None, "budget": None, "left": []}
+    left = await left_of(web.desk.store, grant.id, terms.budget, web.clock.now())
+    return {
+        "matching": matching_shape(terms.matching) or None,
+        "budget": budget_shape(terms.budget) or None,
+        "left": left,
+    }
 
 
 async def make(ask: ApiRequest[Nothing, NewGrant]) -> MadeGrant:
@@ -37,6 +63,7 @@ async def make(ask: ApiRequest[Nothing, NewGrant]) -> MadeGrant:
     refuse_what_decides_nothing(
         ask.web.desk, given.agent, given.tool, given.arguments, given.until, ask.web.clock.now()
     )
+    await refuse_without_second_look(ask.web, given.agent, given.tool, given.decision, _bounds(given), given.confirm)
     grant = await ask.web.desk.grant(
         given.agent,
         given.tool,
@@ -45,13 +72,44 @@ async def make(ask: ApiRequest[Nothing, NewGrant]) -> MadeGrant:
         arguments=given.arguments,
         until=given.until,
         uses=given.uses,
+        matching=given.matching,
+        budget=given.budget,
         reason=given.reason,
         message=given.message,
         grant_id=made_id(ask.request, "grant_"),
         via=ask.actor.via,
         assurance=ask.actor.assurance,
     )
-    return MadeGrant.of(grant, decision=grant.verdict, warnings=await warnings_on_grant(ask.web, grant))
+    warnings = await warnings_on_grant(ask.web, grant)
+    return MadeGrant.of(grant, decision=grant.verdict, warnings=warnings, **await _terms(ask.web, grant))
+
+
+def _bounds(given: NewGrant) -> Grant:
+    return Grant(
+        scope="agent",
+        arguments=given.arguments,
+        until=given.until,
+        uses=given.uses,
+        matching=given.matching,
+        budget=given.budget,
+    )
+
+
+async def preview(ask: ApiRequest[Nothing, NewGrant]) -> GrantTrial:
+    given = ask.body
+    _check_right(ask, given.agent, given.tool)
+    found = await trial_of(ask.web, given.agent, given.tool, given.decision, _bounds(given))
+    return GrantTrial.of(found)
+
+
+async def suggested_for(ask: ApiRequest[Nothing, Nothing]) -> SuggestedAlways:
+    request = await request_meant(ask.web, ask.part("request_id"))
+    cases = await like_calls(ask.web.desk.store, request.agent, request.tool)
+    call = request.arguments if isinstance(request.arguments, dict) else {}
+    matching = bounds_for(call, approved_in(cases))
+    bounds = Grant(scope="agent", matching=matching or None)
+    found = await trial_of(ask.web, request.agent, request.tool, "approve", bounds, call)
+    return SuggestedAlways(matching=dict(matching), trial=GrantTrial.of(found))
 
 
 async def revoke(ask: ApiRequest[Nothing, Nothing]) -> None:
@@ -135,7 +193,29 @@ OPERATIONS = (
         status=201,
         details="It decides later calls of this tool of this agent, within its bounds, until the tool changes. Of two "
         "that contradict each other the newer one wins where both reach; the answer's `warnings` name the older one. "
-        "What no call could ever meet is refused (422).",
+        "What no call could ever meet is refused (422). What reaches further than what people approved needs "
+        "`confirm`, the tool's name (422, `second_look`, says what is wide about it).",
+    ),
+    Operation(
+        "POST",
+        "/v1/grants/preview",
+        preview,
+        "What a standing decision would have decided",
+        "grants",
+        role="reviewer",
+        body=NewGrant,
+        answer=GrantTrial,
+        details="Nothing is made. It is tried on the last 50 calls of this tool by this agent on which people decided.",
+    ),
+    Operation(
+        "GET",
+        "/v1/approvals/{request_id:path}/always",
+        suggested_for,
+        "The bounds of a standing decision for calls like this",
+        "grants",
+        answer=SuggestedAlways,
+        problems=(404,),
+        details="The narrowest that hold this call and what people approved before.",
     ),
     Operation(
         "DELETE",

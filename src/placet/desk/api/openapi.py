@@ -22,7 +22,7 @@ from placet.facts.codec import JsonObject
 
 Schema = dict[str, Any]  # Any: a JSON schema
 
-_DESCRIBED = ("placet.desk.", "placet.fleet.figures", "placet.ports")
+_DESCRIBED = ("placet.desk.", "placet.fleet.figures", "placet.ports", "placet.service.budget_figures")
 """Where the types of the API stand: its own, and the numbers that it shows as they are."""
 _REF = "#/components/schemas/{name}"
 _PART = re.compile(r"\{(\w+)(?::path)?\}")

@@ -16,6 +16,7 @@ from placet.desk.web.problems import FieldProblem, Winner
 from placet.facts.codec import Json, JsonObject
 from placet.facts.events import Verdict
 from placet.facts.requirements import Assurance
+from placet.service.budget_figures import Left
 
 MAX_AT_ONCE = 200
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=200, description="How many to give at most.")]
@@ -333,6 +334,12 @@ class GrantShape(Shown, frozen=True, kw_only=True):
     """Through which door it was made; null: by a program."""
     assurance: Assurance
     """How sure it is that it was made by this person."""
+    matching: JsonObject | None = None
+    """What arguments have to be, as it was given."""
+    budget: list[JsonObject] | None = None
+    """How much it may let through, each limit as it was given."""
+    left: list[Left] = []
+    """How much of its budget is left at this moment."""
 
 
 class MadeGrant(GrantShape, frozen=True, kw_only=True):
@@ -356,8 +363,39 @@ class NewGrant(Given, frozen=True, kw_only=True):
     """Only calls with exactly these values under these names."""
     until: Timestamp | None = None
     uses: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    matching: JsonObject | None = None
+    """What arguments have to be: `{"cents": {"max": 5000}, "path": {"prefix": "/srv/"}}`."""
+    budget: JsonObject | list[JsonObject] | None = None
+    """How much it may let through: `{"sum": "cents", "most": 50000, "every": "day"}`, or a list of such limits."""
+    confirm: Name | None = None
+    """The tool's name, where it reaches further than what people approved: a second look."""
     reason: Note | None = None
     message: Note | None = None
+
+
+class GrantTrial(Shown, frozen=True, kw_only=True):
+    """What a standing decision would have made of the last calls like it."""
+
+    tried: int
+    """So many of the newest calls of this tool by this agent, on which people decided, were gone through."""
+    decided: int
+    calls: list[str]
+    """The requests that it would have decided, newest first."""
+    contradicts: list[str]
+    """Those about which a person said otherwise."""
+    over_budget: int
+    """Calls within its bounds that its budget would not have covered."""
+    wider: list[str]
+    """What it lets through that nobody approved, in words. Where there is something, `confirm` is needed."""
+    line: str
+    """In one sentence."""
+
+
+class SuggestedAlways(Shown, frozen=True, kw_only=True):
+    """The form of a standing decision, filled in from the call at hand and from what people approved."""
+
+    matching: JsonObject
+    trial: GrantTrial
 
 
 class HoldShape(Shown, frozen=True, kw_only=True):

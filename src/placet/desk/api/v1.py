@@ -16,8 +16,8 @@ from placet.facts.codec import encode
 
 OPERATIONS: tuple[Operation, ...] = (
     *runs.OPERATIONS,
+    *grants.OPERATIONS,  # before those of approvals, whose ids may hold slashes
     *approvals.OPERATIONS,
-    *grants.OPERATIONS,
     *people.OPERATIONS,
     *operators.OPERATIONS,
     *gate.OPERATIONS,

@@ -51,11 +51,13 @@ class Values:
     always: str = ""
     uses: str = ""
     until: str = ""
+    confirm: str = ""
+    """The tool's name, typed: a second look at what is wide."""
     same: list[str] = field(default_factory=list)
 
     @property
     def has_bounds(self) -> bool:
-        return bool(self.uses or self.until or self.same)
+        return bool(self.uses or self.until or self.same or self.confirm or self.always == "agent")
 
 
 @dataclass(slots=True)
@@ -113,7 +115,7 @@ def original_arguments(card: RequestCard) -> JsonObject:
 def values_of(form: Form | None) -> Values:
     if form is None:
         return Values()
-    texts = {name: form.text(name) for name in ("message", "output", "reason", "always", "uses", "until")}
+    texts = {name: form.text(name) for name in ("message", "output", "reason", "always", "uses", "until", "confirm")}
     return Values(**texts, same=form.getlist("same"))
 
 
@@ -171,6 +173,7 @@ def always_of(panel_values: Values, arguments: JsonObject, now: float) -> tuple[
             arguments=pinned or None,
             until=as_datetime(now + float(hours) * HOUR) if hours else None,
             uses=int(uses) if uses else None,
+            confirm=panel_values.confirm.strip() or None,
         ),
         [],
     )

@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from placet.desk.pages import argument_parts, audit, decisions, inbox, login, people, runs, subscriptions
+from placet.desk.pages import always, argument_parts, audit, decisions, inbox, login, people, runs, subscriptions
 from placet.desk.pages.rendering import STATIC, Notice, is_partial, render, show
 from placet.desk.web.problems import Problem
 
@@ -52,6 +52,8 @@ def page_routes() -> list[BaseRoute]:
         post("/inbox/decide", decisions.decide_one),
         post("/inbox/revoke", decisions.revoke),
         post("/inbox/offer", decisions.accept_offer),
+        get("/inbox/always", always.always_form),
+        post("/inbox/always", always.decide_always),
         post("/inbox/revoke-together", decisions.revoke_together),
         post("/inbox/together", decisions.review_together),
         post("/inbox/decide-together", decisions.decide_together),

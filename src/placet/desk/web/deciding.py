@@ -20,6 +20,7 @@ from placet.desk.desk import DeskRequest, DeskRun
 from placet.desk.voting import ballot_on, outlook, standing_of
 from placet.desk.web.context import Web
 from placet.desk.web.problems import FieldProblem, Problem, Winner, as_problem
+from placet.desk.web.second_look import refuse_without_second_look
 from placet.facts.codec import Json, JsonObject
 from placet.facts.errors import AccessDenied, NotPending, PlacetError, RunFinished, StaleApproval
 from placet.facts.events import DecisionMade, Verdict, VoteCast
@@ -40,6 +41,14 @@ class Always(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The call must have exactly these values under these names; names that are not mentioned are free."""
     until: datetime | None = None
     uses: int | None = None
+    matching: JsonObject | None = None
+    """What arguments have to be: `{"cents": {"max": 5000}, "path": {"prefix": "/srv/"}, "currency": {"one_of":
+    ["EUR"]}, "order_id": {"pattern": "[A-Z]{2}[0-9]+"}, "command": {"shell": ["git push origin *"]}}`."""
+    budget: JsonObject | list[JsonObject] | None = None
+    """How much it may let through: `{"sum": "cents", "most": 50000, "by": "customer", "every": "day"}`, `{"uses": 10,
+    "within": "24h"}`, or a list of such limits."""
+    confirm: str | None = None
+    """The tool's name, where it reaches further than what people approved."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -210,6 +219,11 @@ async def decide(
             people=people,
             guest=guest_of(run) if run is not None else None,
         )
+        always = grant or _grant(decision.always)
+        if grant is None and isinstance(decision.always, Always):
+            await refuse_without_second_look(
+                web, request.agent, request.tool, decision.decision, always, decision.always.confirm, request
+            )
         found = await web.desk.decide(
             asked,
             decision.decision,
@@ -218,7 +232,7 @@ async def decide(
             message=decision.message,
             arguments=decision.arguments,
             output=decision.output,
-            always=grant or _grant(decision.always),
+            always=always,
             digest=decision.digest,
             via=actor.via,
             assurance=actor.assurance,
@@ -241,7 +255,14 @@ def _note(action: str, actor: Actor, request: DeskRequest, decision: Decision, c
 def _grant(always: bool | Always) -> bool | Grant:
     if isinstance(always, bool):
         return always
-    return Grant(scope=always.scope, arguments=always.arguments, until=always.until, uses=always.uses)
+    return Grant(
+        scope=always.scope,
+        arguments=always.arguments,
+        until=always.until,
+        uses=always.uses,
+        matching=always.matching,
+        budget=always.budget,
+    )
 
 
 async def _people(web: Web, actor: Actor, run: RunFold | None) -> Mapping[str, Person]:
