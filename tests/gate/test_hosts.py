@@ -37,6 +37,16 @@ def test_google_adk() -> None:
     run_with("google-adk")
 
 
+@pytest.mark.long
+def test_claude_agent_sdk() -> None:
+    run_with("claude-agent-sdk")
+
+
+@pytest.mark.long
+def test_crewai() -> None:
+    run_with("crewai")
+
+
 def test_the_table_of_the_page_names_every_framework_with_its_version_and_what_slips_past() -> None:
     """`python3 dev.py adapters` writes it."""
     rows = rows_in(TABLE.read_text())

@@ -162,6 +162,7 @@ def run_tests(folder: Path, src: Path, tests: Sequence[str]) -> tuple[int, tuple
     }
     options = [
         "-q",
+        "--long",  # the tests of a guard are named: none of them is left out
         "-p",
         "guards_witness",
         "-n",

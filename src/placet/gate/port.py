@@ -72,6 +72,11 @@ class Gate:
         self._door = _door(at, token, guest, self._guest, patience, clock, limits, opened(policy, []), receipts)
         self._clock = clock
 
+    @property
+    def reports(self) -> bool:
+        """Whether its host can say what became of a call."""
+        return self._guest.reports
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import dev
 import placet
-from tests.gate.hosts.frameworks import FRAMEWORKS, HERE, ROOT, Framework, python_of
+from tests.gate.hosts.frameworks import FRAMEWORKS, HERE, QUIET, ROOT, Framework, python_of
 
 TABLE = ROOT / "docs" / "gate.md"
 BEGIN, END = "<!-- adapters: written by `python3 dev.py adapters` -->", "<!-- adapters: end -->"
@@ -53,7 +53,7 @@ def run(framework: Framework, *more: str) -> tuple[bool, str, Passed]:
         command = [str(python_of(framework.host)), "-m", "pytest", "-q", "--noconftest", "-c", str(HERE / "pytest.ini")]
         done = subprocess.run(  # noqa: S603  # programs of our own
             [*command, "--rootdir", str(ROOT), "--junitxml", str(report), str(framework.checks), *more],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENAI_API_KEY": "", "PYTEST_ADDOPTS": ""},
+            env=os.environ | QUIET | {"PYTHONPATH": os.pathsep.join(paths), "PYTEST_ADDOPTS": ""},
             cwd=ROOT,
             capture_output=True,
             text=True,

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, Interrupt, interrupt
 
 from placet import UserError
-from placet.gate import Gate, GateTimeout
+from placet.gate import Gate, GateTimeout, SyncGate
 from placet.gate.langchain import GateMiddleware
+from placet.gate.langchain_review import ReviewBridge
 from tests.docs.pages import DOCS, run_examples
 from tests.gate.hosts.scenarios import (
     Bank,
@@ -26,6 +30,7 @@ from tests.gate.hosts.scenarios import (
     HostScenarios,
     Scene,
     WaitingScenarios,
+    ended,
     plain_gate,
     scene_in,
     together,
@@ -196,5 +201,132 @@ async def _plainly(scene: Scene, calls: Calls) -> None:
     await asyncio.to_thread(agent_of(scene.bank, calls, scene.gate).invoke, GO, config_of("chat"))
 
 
+# -- the bridge for LangChain's own middleware -------------------------------------------------------------------------
+
+
+def reviewed(bank: Bank, calls: Calls, mode: Any, *, allowed: Any = None) -> Any:
+    on = True if allowed is None else {"allowed_decisions": allowed}
+    return create_agent(
+        Scripted(calls=list(calls)),
+        tools=[refund_tool(bank)],
+        middleware=[HumanInTheLoopMiddleware({"refund": on}, interrupt_mode=mode)],
+        checkpointer=InMemorySaver(),
+    )
+
+
+def refund_tool(bank: Bank) -> StructuredTool:
+    async def refund(order: str, cents: int = 100) -> str:
+        return bank.refund(order, cents)
+
+    return StructuredTool.from_function(coroutine=refund, name="refund", description="Pay money back.")
+
+
+@contextlib.asynccontextmanager
+async def bridge_in(folder: Path) -> AsyncIterator[tuple[Scene, ReviewBridge]]:
+    async with scene_in(folder) as scene, Gate(scene.url, guest="bot", source="host", reports=False) as gate:
+        yield scene, ReviewBridge(gate, tools=[refund_tool(scene.bank)])
+
+
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+async def test_the_middleware_of_langchain_gets_the_four_decisions_of_the_desk(tmp_path: Path, mode: str) -> None:
+    async with bridge_in(tmp_path) as (scene, bridge):
+        agent = reviewed(scene.bank, [(f"c{n}", {"order": str(n)}) for n in range(1, 5)], mode)
+        paused = await agent.ainvoke(GO, config_of("chat"))
+
+        async def decide() -> None:
+            first, second, third, fourth = await scene.asked(4)
+            await scene.desk.decide(fourth.id, "respond", output="later", by="ops")
+            await scene.desk.decide(second.id, "reject", message="Not this one.", by="ops")
+            await scene.desk.decide(third.id, "edit", arguments={"order": "3", "cents": 1}, by="ops")
+            await scene.desk.decide(first.id, "approve", by="ops")
+
+        _, resume = await together(decide(), bridge.settle(paused["__interrupt__"], session="chat"))
+        read = outputs(await agent.ainvoke(resume, config_of("chat")))
+
+        assert scene.bank.payments() == ["1 100", "3 1"]
+        assert (read["c1"], read["c4"]) == ("paid 100 for 1", "later")
+        assert "Not this one." in read["c2"]
+        assert "paid 1 for 3" in read["c3"]
+
+
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+async def test_the_bridge_claims_nothing_while_something_waits_and_no_call_twice(tmp_path: Path, mode: str) -> None:
+    async with bridge_in(tmp_path) as (scene, bridge):
+        agent = reviewed(scene.bank, [("c1", {"order": "1"}), ("c2", {"order": "2"})], mode)
+        paused = await agent.ainvoke(GO, config_of("chat"))
+        with pytest.raises(GateTimeout):
+            await bridge.settle(paused["__interrupt__"], session="chat", timeout=0.0)
+        first, second = await scene.asked(2)
+        await scene.desk.decide(first.id, "approve", by="ops")
+        with pytest.raises(GateTimeout):
+            await bridge.settle(paused["__interrupt__"], session="chat", timeout=0.0)
+        await scene.desk.decide(second.id, "approve", by="ops")
+        once = await bridge.settle(paused["__interrupt__"], session="chat")
+        again = await bridge.settle(paused["__interrupt__"], session="chat")
+
+        assert _types(once) == ["approve", "approve"]
+        assert _types(again) == ["reject", "reject"]
+        assert {outcome for outcome, _ in await ended(scene)} == {"released"}
+
+
+async def test_a_decision_that_the_middleware_would_not_take_is_a_no(tmp_path: Path) -> None:
+    async with bridge_in(tmp_path) as (scene, bridge):
+        for mode in ("batched", "per_call"):
+            agent = reviewed(scene.bank, [("c1", {"order": mode})], mode, allowed=["approve", "reject"])
+            paused = await agent.ainvoke(GO, config_of(mode))
+            edit = scene.decide("edit", arguments={"order": "8", "cents": 1})
+            _, resume = await together(edit, bridge.settle(paused["__interrupt__"], session=mode))
+            read = outputs(await agent.ainvoke(resume, config_of(mode)))
+
+            assert "«edit» is not among" in read["c1"]
+        deaf = reviewed(scene.bank, [("c1", {"order": "7"})], "batched", allowed=["approve"])
+        paused = await deaf.ainvoke(GO, config_of("deaf"))
+        with pytest.raises(UserError, match="reject"):
+            await bridge.settle(paused["__interrupt__"], session="deaf")
+
+        assert scene.bank.payments() == []
+        assert await scene.desk.pending() == []
+
+
+async def test_the_bridge_leaves_interrupts_of_others_alone_and_wants_a_gate_that_does_not_report(
+    tmp_path: Path,
+) -> None:
+    async with bridge_in(tmp_path) as (scene, bridge):
+        other = await bridge.settle([Interrupt("how much?", id="i1")], session="chat")
+        with pytest.raises(UserError, match="reports=False"):
+            ReviewBridge(scene.gate)
+
+        assert other.resume == {}
+
+
+async def test_the_bridge_serves_plain_programs_too(tmp_path: Path) -> None:
+    async with scene_in(tmp_path) as scene:
+
+        def run() -> dict[str, str]:
+            with SyncGate(scene.url, guest="bot", source="host", reports=False) as plain:
+                agent = create_agent(
+                    Scripted(calls=[("c1", {"order": "7"})]),
+                    tools=[StructuredTool.from_function(plain_refund, name="refund", description="Pay.")],
+                    middleware=[HumanInTheLoopMiddleware({"refund": True})],
+                    checkpointer=InMemorySaver(),
+                )
+                paused = agent.invoke(GO, config_of("chat"))
+                resume = ReviewBridge(plain).settle_plainly(paused["__interrupt__"], session="chat")
+                return outputs(agent.invoke(resume, config_of("chat")))
+
+        def plain_refund(order: str) -> str:
+            return scene.bank.refund(order, 5)
+
+        _, read = await together(scene.decide("approve"), asyncio.to_thread(run))
+
+        assert read == {"c1": "paid 5 for 7"}
+
+
+def _types(command: Command[Any]) -> list[str]:
+    told = command.resume.values()  # type: ignore[union-attr]
+    flat = [one for each in told for one in each.get("decisions", [each])]
+    return [one["type"] for one in flat]
+
+
 def test_the_examples_of_the_page_run_and_print_what_it_shows() -> None:
-    assert run_examples(DOCS / "gate-langchain.md", "python on-host") == 2
+    assert run_examples(DOCS / "gate-langchain.md", "python on-host") == 3

@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.gate.hosts.frameworks import FRAMEWORKS, HERE, python_of
+from tests.gate.hosts.frameworks import FRAMEWORKS, HERE, QUIET, python_of
 from tests.gate.hosts.scenarios import Bank, HostScenarios, Steps
 
 
@@ -34,7 +34,7 @@ def command_for(spec: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
     import placet
 
     paths = (str(Path(placet.__file__).parents[1]), str(HERE.parents[2]))
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENAI_API_KEY": ""}
+    env = {**os.environ, **QUIET, "PYTHONPATH": os.pathsep.join(paths)}
     return [str(python_of(spec["host"])), "-m", "tests.gate.hosts.driver", json.dumps(spec)], env
 
 

@@ -9,6 +9,14 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 PLACES = ROOT / ".dev" / "hosts"
+QUIET = {
+    "OPENAI_API_KEY": "",
+    "CREWAI_DISABLE_TELEMETRY": "true",
+    "CREWAI_TRACING_ENABLED": "false",
+    "OTEL_SDK_DISABLED": "true",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+}
+"""So that no framework calls home."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,8 @@ FRAMEWORKS = {
             "agent-framework", "Microsoft Agent Framework", "agent-framework-core", ("TestInline",), is_quick=True
         ),
         Framework("google-adk", "Google ADK", "google-adk", ("TestInline", "TestPaused")),
+        Framework("claude-agent-sdk", "Claude Agent SDK", "claude-agent-sdk", ("TestInline", "TestPermission")),
+        Framework("crewai", "CrewAI", "crewai", ("TestInline",)),
     )
 }
 

@@ -143,6 +143,12 @@ async def together(deciding: Awaitable[Any], conversation: Awaitable[Any]) -> tu
 
 
 class HostScenarios:
+    FAILED = "ValueError: the bank is closed"
+    """What is reported of a tool that failed so: some hosts tell the text of an error alone."""
+
+    TOOL = "refund"
+    """By which name the host calls it."""
+
     async def converse(self, gate: Gate, bank: Bank, calls: Calls, session: str, **options: Any) -> dict[str, str]:
         """Have the host's agent make these calls at once, and the conversation end: what the model read, by call id.
         `options`: needs_approval, timeout and lease of the adapter."""
@@ -160,9 +166,9 @@ class HostScenarios:
 
             assert read == "paid 100 for 7"
             assert scene.bank.payments() == ["7 100"]
-            assert (asked.agent, asked.tool) == ("host/bot", "refund")
+            assert (asked.agent, asked.tool) == ("host/bot", self.TOOL)
             assert asked.arguments == {"order": "7", "cents": 100}
-            assert await _ended(scene) == [("finished", "paid 100 for 7")]
+            assert await ended(scene) == [("finished", "paid 100 for 7")]
 
     async def test_a_rejected_call_does_not_run_and_the_model_reads_why(self, tmp_path: Path) -> None:
         async with scene_in(tmp_path) as scene:
@@ -191,7 +197,7 @@ class HostScenarios:
             read = await self.one(scene, needs_approval=lambda tool, arguments: arguments["cents"] > 100)
 
             assert read == "paid 100 for 7"
-            assert await _ended(scene) == [("finished", "paid 100 for 7")]
+            assert await ended(scene) == [("finished", "paid 100 for 7")]
 
     async def test_a_tool_that_fails_is_reported_as_failed(self, tmp_path: Path) -> None:
         async with scene_in(tmp_path) as scene:
@@ -199,7 +205,7 @@ class HostScenarios:
                 _, read = await together(scene.decide("approve"), self.one(scene, "fails"))
                 assert "paid" not in read
 
-            assert await _ended(scene) == [("failed", "ValueError: the bank is closed")]
+            assert await ended(scene) == [("failed", self.FAILED)]
             assert scene.bank.payments() == ["fails 100"]
 
     # -- which call is which ------------------------------------------------------------------------------------------
@@ -288,19 +294,19 @@ class WaitingScenarios(HostScenarios):
         async with Steps("http://127.0.0.1:9", token="placet_none", patience=0.2) as gate:
             read = await self.converse(gate, bank, [("c1", {"order": "7"})], "chat")
 
-        assert "'refund' was not run" in read["c1"]
+        assert f"'{self.TOOL}' was not run" in read["c1"]
         assert bank.payments() == []
 
     async def test_a_call_that_nobody_decides_in_time_is_taken_back(self, tmp_path: Path) -> None:
         async with scene_in(tmp_path) as scene:
             read = await self.one(scene, timeout=0.05)
 
-            assert "'refund' was not run" in read
+            assert f"'{self.TOOL}' was not run" in read
             assert await scene.desk.pending() == []
             assert scene.bank.payments() == []
 
 
-async def _ended(scene: Scene) -> list[tuple[str | None, object]]:
+async def ended(scene: Scene) -> list[tuple[str | None, object]]:
     """What the log says about the outcome of the calls."""
     found: list[tuple[str | None, object]] = []
     for row in (await scene.desk.runs()).rows:
