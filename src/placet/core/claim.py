@@ -211,6 +211,8 @@ def _use_by(claim: Claim) -> Verdict | None:
     return AskedAnew(TOO_LATE) if claim.now > counted_from + claim.valid_for else None
 
 
+# The order is part of the promise. A lost lease comes first: a driver that lost it may not even write down why. What
+# merely waits (a hold, a delay) comes before what voids an approval, so that a hold costs nobody's yes.
 CHECKS: tuple[Callable[[Claim], Verdict | None], ...] = (
     _lease,
     _hold,

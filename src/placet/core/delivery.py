@@ -39,6 +39,8 @@ def outgoing(run: RunFold) -> Outgoing:
         case "conversation":
             return Outgoing(run.outbox.copy(), conversation_id=run.server_id)
         case "chained" | "auto":
+            # The outbox is what no answered request has carried. A request that was lost stays in it: it is sent
+            # again behind the same response, and a branch that the server made of the lost one is never continued.
             if run.responses == 0:
                 return Outgoing(run.outbox.copy(), previous_response_id=run.server_id)
             if run.last_response_id is None:

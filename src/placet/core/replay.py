@@ -51,6 +51,8 @@ def fold_records(records: Iterable[Record], run: RunFold) -> None:
     """Fold what a log says into the run. A fact that cannot follow those before it raises IllegalTransition."""
     facts: list[Any] = [fact for record in records for fact in record.facts]  # Any: `kinds` says which
     kinds = list(map(type, facts))
+    # A turn can be taken whole only once the next answer stands behind it: the answer acknowledges what the turn put
+    # out, and with it the call objects that an open turn needs are gone.
     answers = [place for place, kind in enumerate(kinds) if kind is ResponseReceived]
     done, is_ready = 0, False
     for begin, end in pairwise(answers):

@@ -83,6 +83,7 @@ async def claim(frame: Frame, calls: Sequence[Call]) -> list[Job]:
         else:
             jobs.append(_ready(frame, each))
     if claimed:
+        # One fact for all that start now: a crash behind it leaves each of them in doubt, and none of them forgotten.
         frame.note(CallsStarted(claimed))
         for call_id in ended:  # the provider calls it: that it may is all that is to be said
             frame.note(CallEnded(call_id, "finished", PROVIDER_MAY_CALL))
@@ -138,6 +139,8 @@ class _LastLook(msgspec.Struct, frozen=True):
 
 
 async def _last_look(frame: Frame, calls: Sequence[Call]) -> _LastLook:
+    # From the slowest to the freshest: user code may take minutes, in which people hold, revoke and vote. What the
+    # store says is read behind it, or the look would be as old as the slowest rule.
     if frame.agent.mcp_servers:
         await _look_at_servers(frame, calls)
     off = await _switched_off(frame, calls)  # user code, which may take forever, so it comes first

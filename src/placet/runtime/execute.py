@@ -97,7 +97,8 @@ async def start_calls(frame: Frame, calls: list[Call]) -> None:
         return
     calls = await _still_allowed(frame, calls)
     if _have_rules(frame, calls):
-        # what is void, or held, is none of their business
+        # What is void, or held, is none of their business. They are user code, so `_begin` looks once more behind
+        # them.
         passed, _ = await examine(frame, calls)
         calls = [job.call for job in passed if await _passes_rules(frame, job)]
     elif frame.config.max_tool_concurrency is not None:

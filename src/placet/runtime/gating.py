@@ -68,6 +68,8 @@ async def gate_calls(frame: Frame, calls: list[Call]) -> None:
     tools = [frame.agent.tool_of(call) for call in calls]
     if frame.agent.mcp_servers or any(map(_is_switched, tools)):
         tools = await _tools_that_are_on(frame, calls)
+    # Before any rule: a rule that judged what the model wrote, and not what the function gets, could be passed by
+    # with a default, or with a number as a text.
     invalid = validate_calls(frame, calls, tools)
     verdicts = await _verdicts(frame, calls, tools, invalid)
     allowed = [call.id for call, verdict in zip(calls, verdicts, strict=True) if type(verdict) is Free]

@@ -146,6 +146,9 @@ class Journal:
         """Make everything noted so far durable. One append for all of it: whole, or not at all."""
         if not self._noted and not self._writing.locked() and self._broken_by is None:
             return
+        # Tool functions of one turn end side by side, and each commits its own end. While we wait for our turn to
+        # write, another task's append may find that the log has grown; what we noted is then noted anew, or dropped,
+        # by it.
         generation = self._generation
         await self._writing.acquire()  # facts that others note while we write wait for the next append
         try:
@@ -181,11 +184,11 @@ class Journal:
                     f"The run's log would grow over its limit of {self._max_bytes} bytes (RunConfig.limits.log)."
                 )
             await self.store.append(self.lease, self.log, [line], self.run)
-        except PositionConflict:
+        except PositionConflict:  # certainly not written: others were first
             await self._catch_up(facts, votes)
-        except BudgetExhausted:
+        except BudgetExhausted:  # certainly not written: the transaction took nothing
             await self._look_again(facts, votes)
-        except BaseException as error:
+        except BaseException as error:  # perhaps written: a connection may break behind the commit, before its answer
             self._break_off(line, error)
             raise
         self._bytes = size
@@ -312,6 +315,8 @@ class Journal:
     def _refold(self) -> None:
         """Fold the log again. The fold that frames hold, and the ledger and the usage that contexts hold, stay the same
         objects."""
+        # In place, because frames, contexts and tool functions that run hold these very objects: a second fold beside
+        # them would be a second truth.
         fresh = fold_log(self.log)
         self.run.ledger.become(fresh.ledger)
         self.run.become(fresh)

@@ -96,6 +96,9 @@ async def _answer(frame: Frame, model: Model, request: ModelRequest, judging: Ju
     """Send the request; send it again as long as that may help and cannot deliver anything twice."""
     retrying: Retrying | None = None
     while True:
+        # Durable before it goes out: a driver that dies behind this line leaves a request whose fate is unknown, and
+        # one that died before it certainly sent nothing. Without the fact both would look alike, and a conversation
+        # that the server keeps would get the same outputs twice.
         frame.note(RequestSent(request.after))
         await frame.journal.commit()
         try:
@@ -384,8 +387,7 @@ def _brief(error: Exception) -> str:
     return type(error).__name__ if status is None else f"{type(error).__name__} {status}"
 
 
-# -- a request whose fate is unknown, in a conversation that the server keeps
-# -------------------------------------------
+# -- a request whose fate is unknown, in a conversation that the server keeps ------------------------------------------
 
 
 async def settle_request(frame: Frame) -> None:

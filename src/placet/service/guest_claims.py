@@ -75,6 +75,8 @@ class GuestClaims(GuestRuns):
         await self._receipt(run_id, place.run, found)  # a key that cannot sign says so before anything is claimed
         until = self._now() + seconds
         asks_at = until + (0.0 if asks_at_once(found) else self.limits.recovery_seconds)
+        # The lease is written before the claim, not with it: between the two stands a lease without a claim, which
+        # ends by itself. The other way round a crash would leave a claim that nobody is ever asked about.
         permit, token = await self._permits.prepare(call, guest.name, until, asks_at, key)
         try:
             after = await self._change(run_id, lambda draft: self._claim(guest, draft, run_id, local, permit))

@@ -161,10 +161,12 @@ class LeaseBook:
             return
         if self._renewals is None:
             self._renewals = self._connect()
-        if gone:
+        if gone:  # a driver that was garbage-collected, or whose loop was closed, cannot give its lease back itself
             self._renewals.expire(gone)
             for lease in gone:
                 self.remove(lease)
+        # Our end is counted from before the question, the database's from after it: ours always comes first, so
+        # nobody can have taken over while we still believe that we drive.
         asked_at = self.now()
         for lease, is_ours in zip(held, self._renewals.renew(held, self.ttl) if held else (), strict=True):
             lease.live_until = asked_at + self.ttl if is_ours else DEAD

@@ -34,7 +34,7 @@ def append(_again: bool, given: Append) -> Steps[None]:
     run, length = yield from _place_of(given)
     if not given.texts:
         return
-    if given.takings:
+    if given.takings:  # behind the position check, in its transaction: a claim that is refused takes nothing
         yield from take_shares(given.takings)
     if run is None:
         ((run,),) = yield Statement("begin_run", {"id": given.run_id})
