@@ -114,6 +114,18 @@ async def test_a_call_that_was_approved_before_its_tool_changed_does_not_run(at:
     assert LOOKED == []
 
 
+async def test_a_call_whose_tool_changed_while_the_gateway_was_away_does_not_run(at: Scene) -> None:
+    async with at.gateway({"it": HERE}, wait=["handle"]) as gateway, client_of(gateway) as client:
+        told = await client.call_tool("look", {"what": "1"})
+    offer(LOOK + " Or elsewhere.")
+    await at.decide()
+    async with at.gateway({"it": HERE}, wait=["handle"]) as gateway, client_of(gateway) as client:
+        done = await client.call_tool("placet_check", {"handle": handle_of(told)})
+
+    assert "has changed or gone since the call was proposed" in text_of(done)
+    assert LOOKED == []
+
+
 # -- the command ------------------------------------------------------------------------------------------------------
 
 

@@ -10,25 +10,26 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from mcp.shared.exceptions import MCPError
 
 from placet.core.guest import GateCall
 from placet.facts.errors import CallNotFound, GateError
 from placet.gate.mcp import results
-from placet.gate.mcp.calls import Calls, Pending, now_in_words
+from placet.gate.mcp.calls import Calls, Pending
 from placet.gate.mcp.config import GatewayConfig
 from placet.gate.mcp.raw import invalid
+from placet.gate.mcp.results import link_of
 from placet.gate.mcp.session import Exchange
+from placet.gate.mcp.tasks import can_task, created, wants_task
 
 logger = logging.getLogger("placet.gate.mcp")
 
 CHECK = "placet_check"
 MAX_WAIT = 45.0
 """Seconds that one `placet_check` waits at most: many clients give up after a minute."""
-POLL_MS = 3000
-TASKS = "io.modelcontextprotocol/tasks"
+Done: TypeAlias = asyncio.Future[dict[str, Any]]
 STATE = "placet:"
 """With this begins the state that a client of today's protocol brings back."""
 
@@ -82,7 +83,9 @@ class Pulse:
             number += 1
             for exchange, pending in list(self._held.items()):
                 if pending.task is None:  # from the claim on, the server tells of its progress itself
-                    await exchange.progress(number, results.standing(pending.call, None))
+                    # The handle, since the client may lose its call; a number below whatever the server will say.
+                    standing = f"{results.standing(pending.call, None)} (handle {pending.call.id})"
+                    await exchange.progress(number * 1e-6, standing)
             await asyncio.sleep(self._every)
 
     async def close(self) -> None:
@@ -98,49 +101,42 @@ class Answers:
         self._config = config
         self._pulse = pulse
 
-    def link_of(self, call: GateCall) -> str | None:
-        base = self._config.inbox or self._config.desk
-        return f"{base.rstrip('/')}/inbox?open={call.request_id}" if base and call.request_id else None
-
     async def answer(self, exchange: Exchange, pending: Pending) -> dict[str, Any]:
         calls = exchange.session.calls
         if wants_task(exchange):
             calls.start(pending)
-            return self.created(exchange, pending)
+            return created(self._config, exchange, pending)
         if pending.call.status == "claimable" or pending.call.is_over:
             done = calls.result_of(pending)
             calls.start(pending)
-            return await asyncio.shield(done)
+            return await self._outcome(exchange, pending, done, None)
         can = [way for way in self._config.wait if _CAN[way](exchange)]
         if "task" in can and exchange.session.is_modern:
             calls.start(pending)
-            return self.created(exchange, pending)
+            return created(self._config, exchange, pending)
         done = calls.result_of(pending)
         calls.start(pending)
-        if "url" in can and self.link_of(pending.call):
+        if "url" in can and link_of(self._config, pending.call):
             return await self._at_the_card(exchange, pending, done)
         if "open" in can or not can:
             return await self._held_open(exchange, pending, done)
-        return await self._with_handle(pending, done, self._config.hold)
+        return await self._outcome(exchange, pending, done, self._config.hold)
 
-    async def _held_open(
-        self, exchange: Exchange, pending: Pending, done: asyncio.Future[dict[str, Any]]
-    ) -> dict[str, Any]:
+    async def _held_open(self, exchange: Exchange, pending: Pending, done: Done) -> dict[str, Any]:
         with self._pulse.holding(exchange, pending):
-            return await asyncio.shield(done)
+            return await self._outcome(exchange, pending, done, None)
 
-    async def _with_handle(
-        self, pending: Pending, done: asyncio.Future[dict[str, Any]], seconds: float
-    ) -> dict[str, Any]:
-        if seconds > 0:
-            await asyncio.wait([done], timeout=seconds)
-        if done.done():
-            return done.result()
-        return self.told(pending)
+    async def _outcome(self, exchange: Exchange, pending: Pending, done: Done, seconds: float | None) -> dict[str, Any]:
+        """What the call came to, or what its server asks the client, or how it stands when the time is over."""
+        found = await pending.inputs.next_of(done, exchange, seconds)
+        if found is not None:
+            return found
+        wanted = pending.inputs.open
+        return _input_required(pending, wanted) if wanted and exchange.is_modern else self.told(pending)
 
     def told(self, pending: Pending) -> dict[str, Any]:
         """An ordinary result that says how the call stands, with the handle."""
-        call, link = pending.call, self.link_of(pending.call)
+        call, link = pending.call, link_of(self._config, pending.call)
         text = (
             f"{results.standing(call, link)}\nHandle: {call.id}\n"
             f"Call the tool {CHECK} with this handle for the result. Do not call '{call.tool.partition('/')[2]}' again "
@@ -153,39 +149,28 @@ class Answers:
 
     # -- at the card --------------------------------------------------------------------------------------------------
 
-    async def _at_the_card(
-        self, exchange: Exchange, pending: Pending, done: asyncio.Future[dict[str, Any]]
-    ) -> dict[str, Any]:
+    async def _at_the_card(self, exchange: Exchange, pending: Pending, done: Done) -> dict[str, Any]:
         asked = self._elicitation(pending.call)
-        if exchange.session.is_modern:
-            return self.input_required(pending)
+        if exchange.is_modern:  # go to the card, and come back with the state
+            return _input_required(pending, {"placet": {"method": "elicitation/create", "params": asked}})
         try:
             await exchange.ask("elicitation/create", asked)  # whatever comes of it: it is no decision
         except MCPError as error:
             logger.info("not elicited", extra={"action": "mcp_not_elicited", "error": error.message})
         if _may_stay_open(exchange):
             return await self._held_open(exchange, pending, done)
-        return await self._with_handle(pending, done, self._config.hold)
+        return await self._outcome(exchange, pending, done, self._config.hold)
 
     def _elicitation(self, call: GateCall) -> dict[str, Any]:
         return {
             "mode": "url",
             "message": f"'{call.tool}' waits for a person's decision. Look at the call and decide there.",
-            "url": self.link_of(call) or "",
+            "url": link_of(self._config, call) or "",
             "elicitationId": call.id,
         }
 
-    def input_required(self, pending: Pending) -> dict[str, Any]:
-        """For clients of today's protocol: go to the card, and come back with the state."""
-        asked = {"method": "elicitation/create", "params": self._elicitation(pending.call)}
-        return {
-            "resultType": "input_required",
-            "inputRequests": {"placet": asked},
-            "requestState": f"{STATE}{pending.call.id}",
-        }
-
     async def come_back(self, exchange: Exchange, state: str) -> dict[str, Any]:
-        """A client that went to the card asks again. That it went there is no decision."""
+        """A client comes back: from the card, which is no decision, or with answers to what the server asked."""
         calls = exchange.session.calls
         try:
             pending = await calls.find(state.removeprefix(STATE))
@@ -195,10 +180,15 @@ class Answers:
             shown, given = pending.tool.raw.get("name"), str(exchange.params.get("name"))
             if not given.endswith(str(shown)):
                 raise invalid("This state is another tool's.")
+        answers = exchange.params.get("inputResponses")
+        is_answered = bool(pending.inputs.open)
+        pending.inputs.give(answers)
         done = calls.result_of(pending)
+        if is_answered or pending.task is not None:
+            return await self._outcome(exchange, pending, done, None)
         if "open" in self._config.wait and _may_stay_open(exchange):
             return await self._held_open(exchange, pending, done)
-        return await self._with_handle(pending, done, max(self._config.hold, 1.0))
+        return await self._outcome(exchange, pending, done, max(self._config.hold, 1.0))
 
     # -- by handle ----------------------------------------------------------------------------------------------------
 
@@ -214,114 +204,30 @@ class Answers:
         except GateError as error:
             words = "There is no such call of yours." if isinstance(error, CallNotFound) else str(error)
             return results.refusal(words)
+        pending.inputs.give(exchange.params.get("inputResponses"))
         found = results.of_call(pending.call)
         if found is not None:
             return found
         done = calls.result_of(pending)
         with self._pulse.holding(exchange, pending):
-            await asyncio.wait([done], timeout=max(0.0, min(float(wait), MAX_WAIT)))
-        return done.result() if done.done() else self.told(pending)
+            return await self._outcome(exchange, pending, done, max(0.0, min(float(wait), MAX_WAIT)))
 
     def _overview(self, calls: Calls) -> dict[str, Any]:
         known = [each.call for each in calls.remembered()][-30:]
         lines = [f"{call.id}  {call.tool}  {call.status.replace('_', ' ')}" for call in reversed(known)]
         return results.text_result("\n".join(lines) or "No calls are known of this gateway's time.")
 
-    # -- as a task ----------------------------------------------------------------------------------------------------
 
-    def created(self, exchange: Exchange, pending: Pending) -> dict[str, Any]:
-        """The task, which is the call at the gate: durable before it is announced."""
-        task = self.task_of(exchange, pending)
-        call = pending.call
-        if exchange.session.is_modern:
-            return {**task, "resultType": "task"}
-        said = results.standing(call, self.link_of(call))
-        return {"task": task, "_meta": {"io.modelcontextprotocol/model-immediate-response": said}}
-
-    def task_of(self, exchange: Exchange, pending: Pending) -> dict[str, Any]:
-        call = pending.call
-        ttl = round(self._config.task_ttl * 1000)
-        is_modern = exchange.session.is_modern
-        status = status_of(call)
-        return {
-            "taskId": call.id,
-            "status": status,
-            "statusMessage": _task_message(call, self.link_of(call)),
-            "createdAt": pending.known_since,
-            "lastUpdatedAt": now_in_words(),
-            **({"ttlMs": ttl, "pollIntervalMs": POLL_MS} if is_modern else {"ttl": ttl, "pollInterval": POLL_MS}),
-        }
-
-    async def task(self, exchange: Exchange, method: str) -> dict[str, Any]:
-        """tasks/get, tasks/result, tasks/update, tasks/cancel: each about a call at the gate of this very guest."""
-        calls = exchange.session.calls
-        if method == "tasks/list":
-            tasks = [self.task_of(exchange, each) for each in calls.remembered()]
-            return {"tasks": tasks}
-        name = exchange.params.get("taskId")
-        if not isinstance(name, str):
-            raise invalid("A task is named by its «taskId».")
-        try:
-            pending = await calls.find(name)
-        except GateError as error:
-            raise invalid(f"Unknown task: {name[:100]}") from error
-        match method:
-            case "tasks/get":
-                return self._shown(exchange, pending)
-            case "tasks/result":
-                found = results.of_call(pending.call)
-                result = found if found is not None else await asyncio.shield(calls.result_of(pending))
-                related = {"io.modelcontextprotocol/related-task": {"taskId": name}}
-                return {**result, "_meta": {**(result.get("_meta") or {}), **related}}
-            case "tasks/cancel":
-                await calls.cancel(pending)
-                if exchange.session.is_modern:
-                    return {"resultType": "complete"}
-                return {**self.task_of(exchange, pending), "status": "cancelled"}
-            case _:  # tasks/update: what is answered to the task decides nothing, and it asks for nothing
-                return {"resultType": "complete"}
-
-    def _shown(self, exchange: Exchange, pending: Pending) -> dict[str, Any]:
-        task = self.task_of(exchange, pending)
-        if not exchange.session.is_modern:
-            return task
-        result = results.of_call(pending.call)
-        if task["status"] in ("completed", "failed") and result is not None:
-            task |= {"status": "completed", "result": {"resultType": "complete", **result}}
-        return {**task, "resultType": "complete"}
-
-
-def status_of(call: GateCall) -> str:
-    match call.status:
-        case "finished" | "answered" | "released":
-            return "completed"
-        case "failed" | "rejected" | "denied" | "expired" | "superseded" | "given_up":
-            return "failed"
-        case "cancelled":
-            return "cancelled"
-        case _:
-            return "working"
-
-
-def _task_message(call: GateCall, link: str | None) -> str:
-    return (
-        (call.message or f"The call is {call.status.replace('_', ' ')}.")
-        if call.is_over
-        else results.standing(call, link)
-    )
+def _input_required(pending: Pending, wanted: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """For clients of today's protocol, which are asked nothing: they come back with answers, and with this state."""
+    return {
+        "resultType": "input_required",
+        "inputRequests": wanted,
+        "requestState": f"{STATE}{pending.call.id}",
+    }
 
 
 # -- what a client can ------------------------------------------------------------------------------------------------
-
-
-def wants_task(exchange: Exchange) -> bool:
-    """Whether the request itself asks to be a task, as the older protocol has it."""
-    return not exchange.session.is_modern and isinstance(exchange.params.get("task"), Mapping)
-
-
-def _can_task(exchange: Exchange) -> bool:
-    extensions = exchange.capabilities.get("extensions")
-    return exchange.session.is_modern and isinstance(extensions, Mapping) and TASKS in extensions
 
 
 def _can_url(exchange: Exchange) -> bool:
@@ -338,4 +244,4 @@ def _always(_exchange: Exchange) -> bool:
     return True
 
 
-_CAN = {"task": _can_task, "url": _can_url, "open": _may_stay_open, "handle": _always}
+_CAN = {"task": can_task, "url": _can_url, "open": _may_stay_open, "handle": _always}

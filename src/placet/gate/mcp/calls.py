@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,8 +30,10 @@ from placet.facts.ids import mint
 from placet.gate.hosting import Bubbled
 from placet.gate.mcp import results
 from placet.gate.mcp.asking import Tool, Verdict
-from placet.gate.mcp.line import Back, Line
-from placet.gate.mcp.pins import same_tool
+from placet.gate.mcp.config import ServerConfig
+from placet.gate.mcp.inputs import Inputs, through_rounds
+from placet.gate.mcp.line import Line
+from placet.gate.mcp.pins import fingerprint
 from placet.gate.mcp.waiting import Waiting
 from placet.gate.port import Gate
 from placet.mcp.calling import fate_of
@@ -54,10 +56,11 @@ class Pending(msgspec.Struct, eq=False):
 
     call: GateCall
     tool: Tool | None
-    """None: it was proposed by a process that is gone; what its server says of it now counts."""
+    """None: it was proposed by a process that is gone."""
+    inputs: Inputs
+    """What its server asks meanwhile."""
     line: Line | None = None
     """The session that asked for it, while it is open."""
-    back: Back | None = None
     meta: dict[str, Any] | None = None
     done: asyncio.Future[dict[str, Any]] | None = None
     """Made for whoever waits for the result in this process."""
@@ -74,10 +77,10 @@ Elsewhere = Callable[[], Awaitable[Line]]
 class Calls:
     """All calls of one guest through this gateway."""
 
-    def __init__(self, gate: Gate, elsewhere: Elsewhere, leases: Callable[[str], tuple[float, str]]) -> None:
+    def __init__(self, gate: Gate, elsewhere: Elsewhere, servers: Mapping[str, ServerConfig]) -> None:
         self.gate = gate
         self._elsewhere = elsewhere
-        self._leases = leases
+        self._servers = servers
         self._known: dict[str, Pending] = {}
         self._waiting = Waiting(gate, self._on_settled)
 
@@ -93,16 +96,20 @@ class Calls:
             tool.gate_name,
             arguments,
             session=session,
-            call_id=mint("call"),
+            call_id=_named_after(tool),
             schema=tool.schema,
             description=tool.description[:4000] or None,
             context=f"{context}\n{reasons}".strip()[:7500] or None,
             needs_approval=verdict.asks,
             **more,
         )
-        pending = Pending(call=call, tool=tool, asks=verdict.asks)
+        pending = Pending(call=call, tool=tool, inputs=self._inputs(tool.server), asks=verdict.asks)
         self._remember(pending)
         return pending
+
+    def _inputs(self, server: str) -> Inputs:
+        config = self._servers.get(server)
+        return Inputs(config.answer_within if config is not None else 0.0)
 
     def _remember(self, pending: Pending) -> None:
         self._known[pending.call.id] = pending
@@ -134,7 +141,7 @@ class Calls:
         call = await self.gate.look(handle)
         pending = self._known.get(call.id)
         if pending is None:
-            pending = Pending(call=call, tool=None)
+            pending = Pending(call=call, tool=None, inputs=self._inputs(call.tool.partition("/")[0]))
             self._remember(pending)
             self.start(pending)
         elif pending.task is None:
@@ -163,10 +170,8 @@ class Calls:
     def leave(self, line: Line) -> None:
         """A session is over: its questions stay."""
         for pending in self._known.values():
-            if pending.line is line:
-                pending.back = None
-                if pending.task is None:
-                    pending.line = None
+            if pending.line is line and pending.task is None:
+                pending.line = None
 
     def busy(self, line: Line | None = None) -> list[asyncio.Task[None]]:
         return [
@@ -235,33 +240,31 @@ class Calls:
         if stale is not None:
             await self.gate.withdraw(pending.call)
             return results.refusal(stale)
-        lease, recovery = self._leases(server)
         try:
-            permit = await self.gate.claim(pending.call, lease=lease)
+            permit = await self.gate.claim(pending.call, lease=line.servers[server].lease)
         except (CallNotClaimable, CallClaimed):  # held back, revoked, or of another process: see how it stands
             pending.call = await self.gate.look(pending.call)
             return results.of_call(pending.call)
-        return await self._executed(pending, permit, line, server, name, recovery)
+        return await self._executed(pending, permit, line, server, name)
 
     async def _changed(self, pending: Pending, line: Line, server: str, name: str) -> str | None:
         """Why it must not run although it was approved: the tool is not the one that was looked at."""
-        if pending.tool is None or pending.tool.raw is None:
+        _, _, seen = pending.call.call_id.partition(".")
+        if not seen:
             return None
         offer = (await line.catalog("tools")).of(server, name)
-        if offer is not None and (offer.raw is pending.tool.raw or same_tool(offer.raw, pending.tool.raw)):
+        if offer is not None and fingerprint(offer.raw) == seen:
             return None
         return (
             f"'{pending.call.tool}' has changed or gone since the call was proposed: it did not run. Call it again, "
             "and a person is asked about it as it is now."
         )
 
-    async def _executed(
-        self, pending: Pending, permit: Permit, line: Line, server: str, name: str, recovery: str
-    ) -> dict[str, Any]:
+    async def _executed(self, pending: Pending, permit: Permit, line: Line, server: str, name: str) -> dict[str, Any]:
         try:
             async with self.gate.executing(permit):
                 try:
-                    result = await self._forward(pending, permit, line, server, name, recovery)
+                    result = await self._forward(pending, permit, line, server, name)
                 except MCPError as error:
                     if fate_of(error) != "unknown":
                         permit.output = results.kept_error(error.code, error.message, error.data)
@@ -286,18 +289,20 @@ class Calls:
             raise refused.error from None
         return results.edited(result, permit.arguments) if permit.call.is_edited else result
 
-    async def _forward(
-        self, pending: Pending, permit: Permit, line: Line, server: str, name: str, recovery: str
-    ) -> dict[str, Any]:
+    async def _forward(self, pending: Pending, permit: Permit, line: Line, server: str, name: str) -> dict[str, Any]:
         """Send it: once, but for what certainly did not leave, and for servers where repeating is said to be safe."""
         meta = {**(pending.meta or {}), KEY: permit.idempotency_key}
         params = {"name": name, "arguments": permit.arguments, "_meta": meta}
-        timeout = line.servers[server].timeout
+        config, inputs = line.servers[server], pending.inputs
+
+        async def send(more: dict[str, Any]) -> dict[str, Any]:
+            return await line.ask(server, "tools/call", {**params, **more}, inputs, timeout=config.timeout, tries=TRIES)
+
         for left in range(TRIES - 1, -1, -1):
             try:
-                return await line.ask(server, "tools/call", params, pending.back, timeout=timeout, tries=TRIES)
+                return await through_rounds(send, lambda method, what: line.answer_of(server, method, what, inputs))
             except MCPError as error:
-                if not (left and recovery == "retry" and fate_of(error) == "unknown"):
+                if not (left and config.recovery == "retry" and fate_of(error) == "unknown"):
                     raise
         raise AssertionError("the last try returns or raises")
 
@@ -317,6 +322,11 @@ class Calls:
             pending.done.exception()  # whoever waited may be gone: that is no error of ours
         else:
             pending.done.set_result(outcome)
+
+
+def _named_after(tool: Tool) -> str:
+    """A new call's id, which carries what the tool was: another process, too, sees then that it has changed."""
+    return mint("call") + (f".{fingerprint(tool.raw)}" if tool.raw is not None else "")
 
 
 class _Failed(Exception):  # no error: what a server said

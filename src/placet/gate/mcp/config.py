@@ -43,6 +43,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Patterns of tools that go straight through: nobody is asked, and nothing is recorded."""
     elicitation: Literal["client", "desk"] = "client"
     """Who answers what the server asks in the middle of a call."""
+    answer_within: float = 3600.0
+    """Seconds for which such a question waits."""
     recovery: Literal["ask", "retry"] = "ask"
     """Of a call that was sent and whose answer never came: ask a person, or send it again."""
     timeout: float | None = None
@@ -203,6 +205,6 @@ def _check_server(where: str, server: ServerConfig) -> None:
         raise UserError(f"{where} has one of «command», «url» and «python», not {' and '.join(kinds) or 'none'}.")
     if server.url and not server.url.startswith(("http://", "https://")):
         raise UserError(f"{where}: {without_credentials(server.url)!r} is no address of a server over HTTP.")
-    for what in ("connect_timeout", "lease"):
+    for what in ("connect_timeout", "lease", "answer_within"):
         if not 0 < getattr(server, what) < 10**6:
             raise UserError(f"{where}: {what} is a number of seconds above 0.")

@@ -21,16 +21,20 @@ from mcp.types.version import (
     MODERN_PROTOCOL_VERSIONS,
 )
 
+from placet.facts.codec import canonical
 from placet.facts.errors import PlacetError, UserError
-from placet.gate.mcp.answers import CHECK, CHECK_TOOL, STATE, TASKS, Answers, Pulse
+from placet.gate.mcp.answers import CHECK, CHECK_TOOL, STATE, Answers, Pulse
 from placet.gate.mcp.asking import Asking, Tool
-from placet.gate.mcp.calls import Calls, why_no_call
+from placet.gate.mcp.calls import Calls, Pending, why_no_call
 from placet.gate.mcp.config import GatewayConfig, Loaded
+from placet.gate.mcp.inputs import NEEDS
 from placet.gate.mcp.line import Line
-from placet.gate.mcp.passing import listed, merged_capabilities, merged_instructions, pass_on
+from placet.gate.mcp.listening import listen
+from placet.gate.mcp.passing import asked_of, listed, merged_capabilities, merged_instructions, pass_on
 from placet.gate.mcp.pins import Pins, read_pins
-from placet.gate.mcp.raw import Params, invalid, is_modern, translated
+from placet.gate.mcp.raw import TASKS, Params, invalid, is_modern
 from placet.gate.mcp.session import Exchange, Session
+from placet.gate.mcp.tasks import Tasks, wants_task
 from placet.gate.mcp.upstream import Greeting
 from placet.gate.port import Gate
 
@@ -42,6 +46,8 @@ INSTRUCTIONS = (
     f"Some tools here run only when a person has approved the call. If an answer says that a person is asked, do not "
     f"repeat the call: give its handle to the tool {CHECK}."
 )
+MAX_KINDS = 8
+"""Of one guest's clients that speak today's protocol, by what they say that they can be asked."""
 GateOf = Callable[[str], Gate]
 """The gate of a guest, by its name, or by its token at a desk."""
 
@@ -55,8 +61,9 @@ class Gateway:
         self._gate_of = gate_of
         self._pulse = Pulse(self.config.progress_every)
         self._answers = Answers(self.config, self._pulse)
+        self._tasks = Tasks(self.config)
         self._guests: dict[str, Calls] = {}
-        self._modern: dict[str, Session] = {}
+        self._modern: dict[tuple[str, bytes], Session] = {}
         self._sessions: set[Session] = set()
         self._asking = {name: Asking(name, server, self.config.guest) for name, server in self.config.servers.items()}
         self._pins: tuple[object, Pins] = (object(), Pins())
@@ -69,12 +76,10 @@ class Gateway:
     def calls_of(self, guest: str) -> Calls:
         found = self._guests.get(guest)
         if found is None:
-            found = self._guests[guest] = Calls(self._gate_of(guest), lambda: self._elsewhere(guest), self._lease_of)
+            found = self._guests[guest] = Calls(
+                self._gate_of(guest), lambda: self._elsewhere(guest), self.config.servers
+            )
         return found
-
-    def _lease_of(self, server: str) -> tuple[float, str]:
-        config = self.config.servers[server]
-        return config.lease, config.recovery
 
     async def _elsewhere(self, guest: str) -> Line:
         session = await self._shared(guest)
@@ -99,14 +104,22 @@ class Gateway:
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
-    async def _shared(self, guest: str) -> Session:
-        """The session of a guest's clients that speak today's protocol, and of calls whose client is gone."""
+    async def _shared(self, guest: str, params: Params | None = None) -> Session:
+        """The session of a guest's clients that speak today's protocol, and of calls whose client is gone. Clients that
+        can be asked different things have different ones: a server of the older protocol is told of that once."""
+        meta = (params or {}).get("_meta")
+        declared = meta.get(types.CLIENT_CAPABILITIES_META_KEY) if isinstance(meta, Mapping) else None
+        given = declared if isinstance(declared, Mapping) else {}
+        can = {name: given[name] for name in NEEDS.values() if isinstance(given.get(name), Mapping)}
+        key = (guest, canonical(can))
         async with self._lock:
-            found = self._modern.get(guest)
+            if key not in self._modern and sum(each == guest for each, _ in self._modern) >= MAX_KINDS:
+                key, can = (guest, canonical({})), {}
+            found = self._modern.get(key)
             if found is None:
                 info = {"name": "placet", "version": _version()}
-                greeting = Greeting(version=LATEST_MODERN_VERSION, client_info=info, capabilities={})
-                found = self._modern[guest] = Session(greeting, self.calls_of(guest), guest)
+                greeting = Greeting(version=LATEST_MODERN_VERSION, client_info=info, capabilities=can)
+                found = self._modern[key] = Session(greeting, self.calls_of(guest), guest)
                 await self._connect(found)
             return found
 
@@ -138,7 +151,7 @@ class Gateway:
     async def _session_of(self, ctx: ServerRequestContext[Any, Any]) -> Session:
         guest = guest_of(ctx) or self.config.guest
         if is_modern(ctx.protocol_version):
-            return await self._shared(guest)
+            return await self._shared(guest, ctx.params)
         found: Session | None = connection_of(ctx).state.get("placet")
         if found is None:
             raise invalid("The session was not initialised.", types.INVALID_REQUEST)
@@ -170,12 +183,12 @@ class Gateway:
                 return _complete(session, await self._call(exchange, session, line))
             case "tools/list":
                 return self._with_ours(exchange, await listed(exchange, line, method, params))
+            case "subscriptions/listen" if session.is_modern:
+                return await listen(exchange, session, line)
             case "server/discover":
                 return self._discovered(line)
             case _ if method.startswith("tasks/"):
-                if not _TASK_METHODS[session.is_modern] & {method}:
-                    raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
-                return await self._answers.task(exchange, method)
+                return await self._tasks.answer(exchange, method)
             case _:
                 return await pass_on(exchange, line, method, params)
 
@@ -279,10 +292,9 @@ class Gateway:
             return await self._answers.come_back(exchange, state)
         tool = await self._tool(line, name)
         verdict = await self._asking[tool.server].judge(tool, self.pins())
-        if verdict.passes:
+        if verdict.passes and not wants_task(exchange):
             given = {**params, "name": tool.name}
-            result = await line.ask(tool.server, "tools/call", given, exchange)
-            return translated("tools/call", result, (await line.upstream(tool.server)).version, exchange.version)
+            return await asked_of(exchange, line, tool.server, "tools/call", given)
         server = self.config.servers[tool.server]
         try:
             pending = await session.calls.propose(
@@ -300,14 +312,23 @@ class Gateway:
             if refused is None:
                 raise
             return refused
-        pending.line, pending.back, pending.meta = line, exchange, _meta_of(params)
+        pending.line, pending.meta = line, _meta_of(params)
+        return await self._answered_for(exchange, session, pending)
+
+    async def _answered_for(self, exchange: Exchange, session: Session, pending: Pending) -> dict[str, Any]:
         number = exchange.ctx.request_id
         assert number is not None, "a request has one"
         session.requests[number] = pending
         try:
             result = await self._answers.answer(exchange, pending)
         except asyncio.CancelledError:
-            pending.back = None  # whether the question is withdrawn is said by the client's notification
+            # Whether the question is withdrawn is said by the client's notification, which comes after this. A client
+            # of today's protocol over HTTP sends none: for it, hanging up is no word about the question.
+            if exchange.is_modern and exchange.ctx.request is not None:
+                session.requests.pop(number, None)
+            raise
+        except BaseException:
+            session.requests.pop(number, None)
             raise
         session.requests.pop(number, None)
         return result
@@ -323,12 +344,6 @@ class Gateway:
         if len(line.servers) == 1:
             return Tool(server=next(iter(line.servers)), name=name, raw=None)
         raise invalid(f"Unknown tool: {name[:128]}")
-
-
-_TASK_METHODS = {
-    True: frozenset({"tasks/get", "tasks/update", "tasks/cancel"}),
-    False: frozenset({"tasks/get", "tasks/result", "tasks/cancel", "tasks/list"}),
-}
 
 
 def connection_of(

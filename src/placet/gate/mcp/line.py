@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 from mcp import types
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
+from mcp.types import LOG_LEVEL_META_KEY
 
 from placet.facts.errors import UserError
 from placet.gate.mcp.catalog import Catalog, catalog_of, resources_of
@@ -48,6 +51,8 @@ class Client(Protocol):
 
     async def ask(self, server: str, method: str, params: Params | None) -> dict[str, Any]: ...
 
+    async def ask_desk(self, server: str, params: Params | None, seconds: float) -> dict[str, Any]: ...
+
 
 class Line:
     """Open until `close()`. A server that cannot be reached hinders none of the others."""
@@ -67,6 +72,9 @@ class Line:
         self._tokens: dict[str, tuple[Back, object]] = {}
         self._next_token = 0
         self._listening: dict[str, asyncio.Task[None]] = {}
+        self._watched: dict[str, Counter[str]] = {name: Counter() for name in servers}
+        self.log_level: str | None = None
+        """As the client of an older protocol set it, for servers of today's, which want it with each request."""
         self._is_closed = False
 
     # -- connecting ---------------------------------------------------------------------------------------------------
@@ -98,9 +106,22 @@ class Line:
             opened = Upstream(name, self.servers[name], self._greeting, self)
             await opened.open()
             self._upstreams[name] = opened
-            if opened.is_modern:
-                self._listening[name] = asyncio.create_task(self._listen(opened))
+            await self._restore(opened)
             return opened
+
+    async def _restore(self, upstream: Upstream) -> None:
+        """What a server that was started anew does not know: which resources are watched, and the level of its log."""
+        if upstream.is_modern:
+            self._listening[upstream.name] = asyncio.create_task(self._listen(upstream))
+            return
+        asked: list[tuple[str, dict[str, Any]]] = [
+            ("resources/subscribe", {"uri": uri}) for uri in self._watched[upstream.name]
+        ]
+        if self.log_level is not None and "logging" in upstream.capabilities:
+            asked.append(("logging/setLevel", {"level": self.log_level}))
+        for method, params in asked:
+            with contextlib.suppress(MCPError):
+                await upstream.request(method, params, timeout=upstream.config.connect_timeout)
 
     def _forget(self, name: str) -> None:
         for kind in LISTS:
@@ -198,15 +219,20 @@ class Line:
         self, upstream: Upstream, method: str, params: Params | None, back: Back | None, seconds: float | None
     ) -> dict[str, Any]:
         if back is None:
-            return await upstream.request(method, params, timeout=seconds)
+            return await upstream.request(method, self._with_level(upstream, params), timeout=seconds)
         token, given = self._with_token(params, back)
         self._backs[upstream.name].append(back)
         try:
-            return await upstream.request(method, given, timeout=seconds)
+            return await upstream.request(method, self._with_level(upstream, given), timeout=seconds)
         finally:
             self._backs[upstream.name].remove(back)
             if token is not None:
                 self._tokens.pop(token, None)
+
+    def _with_level(self, upstream: Upstream, params: Params | None) -> Params | None:
+        if self.log_level is None or not upstream.is_modern:
+            return params
+        return {**(params or {}), "_meta": {LOG_LEVEL_META_KEY: self.log_level, **((params or {}).get("_meta") or {})}}
 
     def _with_token(self, params: Params | None, back: Back) -> tuple[str | None, Params | None]:
         """Progress under a token of ours: those of several clients may be the same."""
@@ -217,6 +243,39 @@ class Line:
         token = f"placet-{self._next_token}"
         self._tokens[token] = (back, meta["progressToken"])
         return token, {**(params or {}), "_meta": {**meta, "progressToken": token}}
+
+    # -- watching -----------------------------------------------------------------------------------------------------
+
+    async def watch(self, name: str, uri: str, params: Params, back: Back | None) -> dict[str, Any]:
+        """Hear of changes of a resource, in the way that its server knows, also after that was started anew."""
+        upstream = await self.upstream(name)
+        if not upstream.is_modern:
+            result = await self.ask(name, "resources/subscribe", params, back)
+            self._watched[name][uri] += 1
+            return result
+        self._watched[name][uri] += 1
+        self._listen_anew(upstream)
+        return {}
+
+    async def unwatch(self, name: str, uri: str, back: Back | None) -> dict[str, Any]:
+        watched = self._watched[name]
+        watched[uri] -= 1
+        if watched[uri] > 0:
+            return {}
+        del watched[uri]
+        upstream = self._upstreams.get(name)
+        if upstream is None or not upstream.is_open:
+            return {}
+        if upstream.is_modern:
+            self._listen_anew(upstream)
+            return {}
+        return await self.ask(name, "resources/unsubscribe", {"uri": uri}, back)
+
+    def _listen_anew(self, upstream: Upstream) -> None:
+        listening = self._listening.pop(upstream.name, None)
+        if listening is not None:
+            listening.cancel()
+        self._listening[upstream.name] = asyncio.create_task(self._listen(upstream))
 
     # -- being told ---------------------------------------------------------------------------------------------------
 
@@ -242,26 +301,35 @@ class Line:
         await self._client.tell(method, _without_subscription(params))
 
     async def on_request(self, server: str, method: str, params: Params | None) -> dict[str, Any]:
-        """What a server asks: whoever it is working for, else whoever is connected."""
-        if self._backs[server] and self.servers[server].elicitation == "client":
-            return await self._backs[server][-1].ask(method, params)
+        """What a server of the older protocol asks by itself."""
+        return await self.answer_of(server, method, params, self._backs[server][-1] if self._backs[server] else None)
+
+    async def answer_of(self, server: str, method: str, params: Params | None, back: Back | None) -> dict[str, Any]:
+        """What a server asks: the desk where it shall, else whoever it is working for, else whoever is connected."""
+        config = self.servers[server]
+        if method == "elicitation/create" and config.elicitation == "desk":
+            return await self._client.ask_desk(server, params, config.answer_within)
+        if back is not None:
+            return await back.ask(method, params)
         return await self._client.ask(server, method, params)
 
     async def _listen(self, upstream: Upstream) -> None:
         """Ask a server of today's protocol to say when its lists change. What was missed counts as a change."""
-        wanted = {
+        wanted: dict[str, Any] = {
             f"{kind}ListChanged": True
             for kind in ("tools", "prompts", "resources")
             if isinstance(found := upstream.capabilities.get(kind), Mapping) and found.get("listChanged")
         }
+        if self._watched[upstream.name]:
+            wanted["resourceSubscriptions"] = list(self._watched[upstream.name])
         if not wanted:
             return
-        pause, number = _FIRST_PAUSE, 0
+        pause = _FIRST_PAUSE
         while upstream.is_open:
-            number += 1
+            self._next_token += 1
             try:
                 params = {"notifications": wanted}
-                await upstream.request("subscriptions/listen", params, request_id=f"placet-listen-{number}")
+                await upstream.request("subscriptions/listen", params, request_id=f"placet-listen-{self._next_token}")
             except MCPError as error:
                 if error.code == types.METHOD_NOT_FOUND:
                     return

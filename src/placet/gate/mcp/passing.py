@@ -11,8 +11,9 @@ from mcp import types
 from mcp.shared.exceptions import MCPError
 
 from placet.gate.mcp.catalog import Offer
+from placet.gate.mcp.inputs import through_rounds
 from placet.gate.mcp.line import Line
-from placet.gate.mcp.raw import Params, invalid, translated
+from placet.gate.mcp.raw import TASKS, Params, invalid, translated
 from placet.gate.mcp.session import Exchange
 from placet.gate.mcp.upstream import Upstream
 
@@ -26,19 +27,25 @@ async def pass_on(exchange: Exchange, line: Line, method: str, params: Params | 
             return await _about_resource(exchange, line, method, params)
         case "prompts/get":
             offer = await _prompt(line, (params or {}).get("name"))
-            return await _asked(exchange, line, offer.server, method, {**(params or {}), "name": offer.name})
+            return await asked_of(exchange, line, offer.server, method, {**(params or {}), "name": offer.name})
         case "completion/complete":
             return await _complete(exchange, line, params)
         case "logging/setLevel":
-            return await _all(exchange, line, method, params, "logging")
+            return await _set_level(exchange, line, method, params)
         case "ping":
             return {}
         case _:
             return await _anywhere(exchange, line, method, params)
 
 
-async def _asked(exchange: Exchange, line: Line, server: str, method: str, params: Params | None) -> dict[str, Any]:
-    result = await line.ask(server, method, params, exchange)
+async def asked_of(exchange: Exchange, line: Line, server: str, method: str, params: Params | None) -> dict[str, Any]:
+    async def send(more: dict[str, Any]) -> dict[str, Any]:
+        return await line.ask(server, method, {**(params or {}), **more} if more else params, exchange)
+
+    if exchange.is_modern:  # it comes back with answers itself
+        result = await send({})
+    else:
+        result = await through_rounds(send, lambda asked, what: line.answer_of(server, asked, what, exchange))
     spoken = (await line.upstream(server)).version
     return translated(method, result, spoken, exchange.version)
 
@@ -57,7 +64,7 @@ async def listed(exchange: Exchange, line: Line, method: str, params: Params | N
     """Of one server its own pages; of several all that they have, on one page."""
     kind = _LISTS[method]
     if len(line.servers) == 1 and kind != "tools":
-        return await _asked(exchange, line, next(iter(line.servers)), method, params)
+        return await asked_of(exchange, line, next(iter(line.servers)), method, params)
     if (params or {}).get("cursor") is not None:
         raise invalid("Everything stands on one page here: there is no such cursor.")
     catalog = await line.catalog(kind, fresh=True)
@@ -81,8 +88,13 @@ async def _prompt(line: Line, name: object) -> Offer:
 
 
 async def _about_resource(exchange: Exchange, line: Line, method: str, params: Params | None) -> dict[str, Any]:
-    server = await server_of_resource(line, (params or {}).get("uri"))
-    return await _asked(exchange, line, server, method, params)
+    uri = (params or {}).get("uri")
+    server = await server_of_resource(line, uri)
+    if method == "resources/subscribe":
+        return await line.watch(server, str(uri), params or {}, exchange)
+    if method == "resources/unsubscribe":
+        return await line.unwatch(server, str(uri), exchange)
+    return await asked_of(exchange, line, server, method, params)
 
 
 async def server_of_resource(line: Line, uri: object) -> str:
@@ -119,7 +131,7 @@ async def _complete(exchange: Exchange, line: Line, params: Params | None) -> di
         server = offer.server
     else:
         server = await _server_of_template(line, ref.get("uri"))
-    return await _asked(exchange, line, server, "completion/complete", given)
+    return await asked_of(exchange, line, server, "completion/complete", given)
 
 
 async def _server_of_template(line: Line, uri: object) -> str:
@@ -133,8 +145,12 @@ async def _server_of_template(line: Line, uri: object) -> str:
 # -- all servers ------------------------------------------------------------------------------------------------------
 
 
-async def _all(exchange: Exchange, line: Line, method: str, params: Params | None, capability: str) -> dict[str, Any]:
-    having = [each for each in line.reached() if capability in each.capabilities and not each.is_modern]
+async def _set_level(exchange: Exchange, line: Line, method: str, params: Params | None) -> dict[str, Any]:
+    line.log_level = str((params or {}).get("level"))
+    reached = [each for each in line.reached() if "logging" in each.capabilities]
+    having = [each for each in reached if not each.is_modern]
+    if reached and not having:
+        return {}  # those of today's protocol are told with each request
     if not having:
         raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
     found = await asyncio.gather(
@@ -150,7 +166,7 @@ async def _anywhere(exchange: Exchange, line: Line, method: str, params: Params 
     """A method that is not known here: of an extension, perhaps. One server knows it, or none does."""
     for upstream in line.reached():
         try:
-            return await _asked(exchange, line, upstream.name, method, params)
+            return await asked_of(exchange, line, upstream.name, method, params)
         except MCPError as error:
             if error.code != types.METHOD_NOT_FOUND:
                 raise
@@ -176,9 +192,6 @@ def merged_capabilities(upstreams: list[Upstream]) -> dict[str, Any]:
     if isinstance(extensions, dict):
         extensions.pop(TASKS, None)
     return found
-
-
-TASKS = "io.modelcontextprotocol/tasks"
 
 
 def merged_instructions(upstreams: list[Upstream]) -> str | None:

@@ -11,6 +11,8 @@ from mcp.types import methods
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 
+TASKS = "io.modelcontextprotocol/tasks"
+"""The extension of today's protocol. Towards clients it is the gateway's own; no server is told of it."""
 Params = Mapping[str, Any]
 """Any: whatever stands in a message."""
 

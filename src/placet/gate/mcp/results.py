@@ -9,6 +9,7 @@ import msgspec
 
 from placet.core.guest import GateCall
 from placet.facts.codec import Json
+from placet.gate.mcp.config import GatewayConfig
 
 _KEPT = "placet_mcp"
 """Under this key the log holds a result that is more than a text."""
@@ -56,6 +57,12 @@ def read_back(output: Json, *, failed: bool) -> dict[str, Any]:
         if isinstance(found.get("error"), dict):
             return refusal(f"The server refused the call: {found['error'].get('message')}")
     return text_result(text, is_error=failed)
+
+
+def link_of(config: GatewayConfig, call: GateCall) -> str | None:
+    """Where people decide about a call, if the gateway knows."""
+    base = config.inbox or config.desk
+    return f"{base.rstrip('/')}/inbox?open={call.request_id}" if base and call.request_id else None
 
 
 def edited(result: dict[str, Any], arguments: object) -> dict[str, Any]:

@@ -64,6 +64,9 @@ class _Nobody:
 
     async def tell(self, _method: str, _params: Params | None) -> None: ...
 
+    async def ask_desk(self, _server: str, _params: Params | None, _seconds: float) -> dict[str, Any]:
+        raise MCPError(types.METHOD_NOT_FOUND, "Nobody is here to be asked: the tools are being reviewed.")
+
     async def ask(self, _server: str, method: str, _params: Params | None) -> dict[str, Any]:
         raise MCPError(types.METHOD_NOT_FOUND, "Nobody is here to be asked: the tools are being reviewed.", method)
 

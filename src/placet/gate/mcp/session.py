@@ -15,6 +15,7 @@ from mcp.types import RequestId
 
 from placet.facts.ids import mint
 from placet.gate.mcp.calls import Calls, Pending
+from placet.gate.mcp.desk_forms import asked_at_desk
 from placet.gate.mcp.line import Line
 from placet.gate.mcp.raw import Params, RawNotification, RawRequest, RawResult, is_modern
 from placet.gate.mcp.upstream import Greeting
@@ -22,7 +23,6 @@ from placet.gate.mcp.upstream import Greeting
 logger = logging.getLogger("placet.gate.mcp")
 
 Context = ServerRequestContext[Any, Any]
-ElicitsAtDesk = Callable[[str, Params | None], Any]
 
 
 class Exchange:
@@ -42,6 +42,10 @@ class Exchange:
         meta = self.params.get("_meta")
         found = meta.get("progressToken") if isinstance(meta, Mapping) else None
         return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+
+    @property
+    def is_modern(self) -> bool:
+        return self.session.is_modern
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -87,8 +91,8 @@ class Session:
         self.requests: dict[RequestId, Pending] = {}
         """The calls behind the requests of this connection: a cancellation names the request."""
         self.line: Line | None = None
-        self.listeners: list[Callable[[str, Params | None], Any]] = []
-        self.asks_desk: ElicitsAtDesk | None = None
+        self.listeners: list[Callable[[str, Params | None], None]] = []
+        self.on_close: list[Callable[[], None]] = []
         self._outbound: Any = None  # Any: the SDK's connection
 
     @property
@@ -116,14 +120,15 @@ class Session:
         """What belongs to no request: on the connection, or to whoever listens."""
         if self.is_modern:
             for listener in list(self.listeners):
-                await listener(method, params)
+                listener(method, params)
         elif self._outbound is not None:
             await self._outbound.notify(method, params)
 
-    async def ask(self, server: str, method: str, params: Params | None) -> dict[str, Any]:
-        if method == "elicitation/create" and self.asks_desk is not None:
-            found: dict[str, Any] = await self.asks_desk(server, params)
-            return found
+    async def ask_desk(self, server: str, params: Params | None, seconds: float) -> dict[str, Any]:
+        """A server's elicitation, where its configuration says that the desk answers those."""
+        return await asked_at_desk(self.calls.gate, server, params, self.id, seconds)
+
+    async def ask(self, _server: str, method: str, params: Params | None) -> dict[str, Any]:
         if self._outbound is None or self.is_modern:
             raise MCPError(types.METHOD_NOT_FOUND, _NO_WAY.format(method))
         result: dict[str, Any] = await self._outbound.send_raw_request(method, dict(params) if params else None)
@@ -133,6 +138,8 @@ class Session:
         """The client is gone: what waits goes on waiting, and what runs gets some time."""
         line, self.line = self.line, None
         self._outbound = None
+        for told in self.on_close:
+            told()
         if line is None:
             return
         busy = self.calls.busy(line)

@@ -32,7 +32,7 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 
 from placet.facts.errors import UserError
 from placet.gate.mcp.config import ServerConfig
-from placet.gate.mcp.raw import Params, check_result, is_modern
+from placet.gate.mcp.raw import TASKS, Params, check_result, is_modern
 from placet.gate.mcp.transports import streams_to
 from placet.mcp.calling import NOT_SENT
 from placet.mcp.connection import first_cause
@@ -164,7 +164,7 @@ class Upstream:
         wanted = self._greeting.version if not is_modern(self._greeting.version) else LATEST_HANDSHAKE_VERSION
         params = {
             "protocolVersion": wanted,
-            "capabilities": self._greeting.capabilities,
+            "capabilities": declared(self._greeting.capabilities, self.config),
             "clientInfo": self._greeting.client_info,
         }
         found = await dispatcher.send_raw_request("initialize", params, {"cancel_on_abandon": False})
@@ -274,6 +274,7 @@ class Upstream:
             **(params.get("_meta") or {}),
             types.PROTOCOL_VERSION_META_KEY: version,
         }
+        meta[types.CLIENT_CAPABILITIES_META_KEY] = declared(meta[types.CLIENT_CAPABILITIES_META_KEY], self.config)
         return {**params, "_meta": meta}
 
     # -- being told ---------------------------------------------------------------------------------------------------
@@ -285,6 +286,19 @@ class Upstream:
         if method == "ping":
             return {}
         return await self._hears.on_request(self.name, method, params)
+
+
+def declared(capabilities: object, config: ServerConfig) -> dict[str, Any]:
+    """What a server is told of the client: nothing of tasks, which are the gateway's, and that there is somebody who
+    answers what it asks where the desk does."""
+    found = dict(capabilities) if isinstance(capabilities, Mapping) else {}
+    extensions = found.get("extensions")
+    if isinstance(extensions, Mapping) and TASKS in extensions:
+        found["extensions"] = {name: each for name, each in extensions.items() if name != TASKS}
+    found.pop("tasks", None)
+    if config.elicitation == "desk":
+        found["elicitation"] = {"form": {}, "url": {}}
+    return found
 
 
 _ENVELOPE = (types.PROTOCOL_VERSION_META_KEY, types.CLIENT_INFO_META_KEY, types.CLIENT_CAPABILITIES_META_KEY)
