@@ -42,6 +42,7 @@ class Scene:
         self.effects_file = folder / "effects.txt"
         self.url = f"sqlite:///{folder / 'placet.db'}"
         self.pins_file = folder / "gateway.pins.json"
+        self.gateways: list[Gateway] = []
 
     def shop(self, **settings: Any) -> ServerConfig:
         env = {"SHOP_EFFECTS": str(self.effects_file), **settings.pop("env", {})}
@@ -61,6 +62,7 @@ class Scene:
         config = GatewayConfig(servers=servers, **{"grace": 2.0, **settings})
         loaded = Loaded(config=config, path=self.folder / "gateway.toml")
         gateway = Gateway(loaded, lambda guest: gate_on_store(config, self.url, guest))
+        self.gateways.append(gateway)
         try:
             yield gateway
         finally:

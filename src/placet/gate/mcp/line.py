@@ -17,7 +17,7 @@ from mcp.types import LOG_LEVEL_META_KEY
 from placet.facts.errors import UserError
 from placet.gate.mcp.catalog import Catalog, catalog_of, resources_of
 from placet.gate.mcp.config import ServerConfig
-from placet.gate.mcp.raw import Params
+from placet.gate.mcp.raw import Params, is_modern
 from placet.gate.mcp.upstream import Greeting, Upstream
 from placet.mcp.calling import NOT_SENT, fate_of
 
@@ -74,7 +74,7 @@ class Line:
         self._listening: dict[str, asyncio.Task[None]] = {}
         self._watched: dict[str, Counter[str]] = {name: Counter() for name in servers}
         self.log_level: str | None = None
-        """As the client of an older protocol set it, for servers of today's, which want it with each request."""
+        """As the client of an older protocol set it."""
         self._is_closed = False
 
     # -- connecting ---------------------------------------------------------------------------------------------------
@@ -230,9 +230,12 @@ class Line:
                 self._tokens.pop(token, None)
 
     def _with_level(self, upstream: Upstream, params: Params | None) -> Params | None:
-        if self.log_level is None or not upstream.is_modern:
+        """Servers of today's protocol want to hear with each request what of their log is wanted. A client
+        of the older one that says nothing hears what the server chooses."""
+        if not upstream.is_modern or is_modern(self._greeting.version):
             return params
-        return {**(params or {}), "_meta": {LOG_LEVEL_META_KEY: self.log_level, **((params or {}).get("_meta") or {})}}
+        level = {LOG_LEVEL_META_KEY: self.log_level or "info"}
+        return {**(params or {}), "_meta": {**level, **((params or {}).get("_meta") or {})}}
 
     def _with_token(self, params: Params | None, back: Back) -> tuple[str | None, Params | None]:
         """Progress under a token of ours: those of several clients may be the same."""

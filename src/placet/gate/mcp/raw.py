@@ -54,12 +54,17 @@ def check_result(method: str, version: str, result: object, server: str) -> dict
     )
 
 
+_CACHEABLE = ("prompts/list", "resources/list", "resources/templates/list", "resources/read")
+"""Today's protocol wants to know for how long they hold. What an older server tells holds now."""
+
+
 def translated(method: str, result: dict[str, Any], spoken: str, wanted: str) -> dict[str, Any]:
     """A server's answer in the words of the client's era."""
     if is_modern(spoken) == is_modern(wanted):
         return result
     if is_modern(wanted):
-        return {"resultType": "complete", **result}
+        fresh = {"ttlMs": 0, "cacheScope": "private"} if method in _CACHEABLE else {}
+        return {"resultType": "complete", **fresh, **result}
     try:
         return methods.serialize_server_result(method, wanted, {k: v for k, v in result.items() if k != "resultType"})
     except (KeyError, ValidationError):
