@@ -50,6 +50,8 @@ def title_of(event: str, data: JsonObject) -> str:
             return f"{tool} still waits: nobody answered in time"
         case "request.voted":
             return f"{by} voted on {tool}"
+        case "request.broke_glass":
+            return f"{by} went ahead alone with {tool}: a review is owed"
         case "request.vote_taken_back":
             return f"{by} took a vote on {tool} back"
         case "request.decided":

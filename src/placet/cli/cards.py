@@ -133,8 +133,29 @@ def _standing(found: JsonObject) -> Iterator[str]:
         reason = f": {shown(str(found['reason']))}" if found.get("reason") else ""
         word = "its approval was taken back" if found["status"] == "closed" else "decided"
         yield f"{word} by {shown(str(found['decided_by']))}{_sure(found)}{reason}"
+    yield from _voting(found)
     if found.get("you_may_not"):
         yield shown(str(found["you_may_not"]))
+
+
+def _voting(found: JsonObject) -> Iterator[str]:
+    """How it stands where several have to approve, and what the reader could do about it."""
+    if found.get("standing"):
+        yours = f" · your yes {found['your_vote']}" if found.get("your_vote") else ""
+        yield shown(f"{found['standing']}{yours}")
+    votes = found.get("votes")
+    for vote in votes if isinstance(votes, list) else ():
+        whose = f" for {vote['on_behalf_of']}" if vote.get("on_behalf_of") else ""
+        alone = ", going ahead alone" if vote.get("breaks_glass") else ""
+        why = f": {vote['reason']}" if vote.get("reason") else ""
+        yield shown(f"{vote['by'] or 'an unnamed person'}{whose}: {verdict_label(vote['decision'])}{alone}{why}")
+    others = found.get("votes_for")
+    for name, does in (others if isinstance(others, dict) else {}).items():
+        yield shown(f"--vote-of {name} {does}")
+    if found.get("may_break_glass"):
+        yield "you could go ahead alone: --break-glass --reason …"
+    if found.get("is_stuck"):
+        yield "stuck: too few people are left who could approve it"
 
 
 # -- what was decided -------------------------------------------------------------------------------------------------

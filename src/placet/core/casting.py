@@ -6,7 +6,7 @@ reads them as before; code that claims a call counts again, with the people as t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -14,10 +14,11 @@ from placet.core.approvals import Entry, Ledger, is_of_one_voter
 from placet.core.ballot import Ballot, voter_of
 from placet.core.deciding import describe, not_pending, refuse_if_late, time_text
 from placet.core.four_eyes import guest_of, is_demanded
+from placet.core.rotations import on_call
 from placet.core.state import Call, RunFold
 from placet.core.transitions import Status
 from placet.core.votes import Electorate, Person, Tally, Vote, Way, owner_in, tally, why_not_yet
-from placet.facts.codec import canonical
+from placet.facts.codec import JsonObject, canonical
 from placet.facts.errors import AccessDenied, RunFinished, StaleApproval, UserError
 from placet.facts.events import (
     AnyFact,
@@ -34,6 +35,7 @@ from placet.facts.events import (
 )
 from placet.facts.ids import path_of, request_id
 from placet.facts.requirements import PARTS, Assurance, Part, Requirement, Step, least_sure
+from placet.facts.voting_settings import NO_SETTINGS, Delegation, VotingSettings
 
 _WAY: dict[Verdict, Way] = {"approve": "approve", "edit": "approve", "respond": "approve", "reject": "deny"}
 
@@ -43,8 +45,15 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
     people: Mapping[str, Person] = {}
     four_eyes: Sequence[Pattern] = ()
-    delegations: frozenset[tuple[str, str]] = frozenset()
-    """Who has given their vote to whom at this moment: principal and delegate."""
+    settings: VotingSettings = NO_SETTINGS
+    """Who votes for whom, and who is on call."""
+    judge: Callable[[str, JsonObject], bool] | None = None
+    """Whether a predicate holds, where something evaluates them. None: none does."""
+
+
+def delegations_at(settings: VotingSettings, at: float) -> list[Delegation]:
+    """Who votes for whom at that time."""
+    return [each for each in settings.delegations if each.begins <= at < each.until]
 
 
 def names_in(root: RunFold, votes: Iterable[VoteCast]) -> set[str]:
@@ -82,7 +91,7 @@ def _others_only(step: Step) -> Step:
     return msgspec.structs.replace(step, distinct_from=kept)
 
 
-def electorate_of(root: RunFold, ballot: Ballot, known: Known, editor: str | None = None) -> Electorate:
+def electorate_of(root: RunFold, entry: Entry, ballot: Ballot, known: Known, editor: str | None = None) -> Electorate:
     parts: dict[Part, str | None] = {"starter": root.started_by}
     if ballot.arguments is not None:
         parts["editor"] = ballot.editor
@@ -91,7 +100,46 @@ def electorate_of(root: RunFold, ballot: Ballot, known: Known, editor: str | Non
     guest = guest_of(root)
     if guest is not None:
         parts["guest_owner"] = owner_in(known.people, guest)
-    return Electorate(known.people, parts, frozenset(PARTS) - parts.keys())
+    return Electorate(
+        known.people, parts, frozenset(PARTS) - parts.keys(), _judge_of(root, entry, ballot, known), _on_call_of(known)
+    )
+
+
+def _on_call_of(known: Known) -> Callable[[str, float], str | None]:
+    def found(name: str, at: float) -> str | None:
+        rotation = known.settings.rotations.get(name)
+        return None if rotation is None else on_call(rotation, at)
+
+    return found
+
+
+def _judge_of(root: RunFold, entry: Entry, ballot: Ballot, known: Known) -> Callable[[str, Vote], bool]:
+    """Whether a predicate holds for a vote on this call."""
+    judge = known.judge
+
+    def holds(predicate: str, vote: Vote) -> bool:
+        return judge is not None and judge(predicate, _seen_by_predicates(root, entry, ballot, known, vote))
+
+    return holds
+
+
+def _seen_by_predicates(root: RunFold, entry: Entry, ballot: Ballot, known: Known, vote: Vote) -> JsonObject:
+    owner = root.find(path_of(entry.call))
+    call = owner.calls.get(entry.call) if owner is not None else None
+    arguments = ballot.arguments if ballot.arguments is not None else (call.effective if call is not None else None)
+    person = known.people.get(vote.voter) if vote.voter is not None else None
+    return {
+        "reviewer": {
+            "name": vote.voter or "",
+            "groups": sorted(person.groups) if person is not None else [],
+            "assurance": vote.assurance,
+        },
+        "args": arguments or {},
+        "agent": entry.agent,
+        "tool": entry.name,
+        "started_by": root.started_by or "",
+        "reason": vote.reason or "",
+    }
 
 
 def as_counted(vote: VoteCast) -> Vote:
@@ -114,9 +162,11 @@ def as_vote(
     *,
     via: str | None = None,
     assurance: Assurance = "none",
+    on_behalf_of: str | None = None,
+    breaks_glass: bool = False,
 ) -> VoteCast:
     """What a person decided, as a vote: they can decide no more than their part."""
-    at = ballot.time_after(decision.by, decision.at)
+    at = ballot.time_after(on_behalf_of or decision.by, decision.at)
     return VoteCast(
         call=decision.call,
         request=decision.request,
@@ -130,7 +180,9 @@ def as_vote(
         output=decision.output,
         via=via,
         assurance=assurance,
+        on_behalf_of=on_behalf_of,
         grant=grants[0] if grants else None,
+        breaks_glass=breaks_glass,
     )
 
 
@@ -149,7 +201,7 @@ def count(root: RunFold, entry: Entry, ballot: Ballot, known: Known, more: Seque
     """What the votes of a ballot, and some more, amount to."""
     cast = (*ballot.votes, *more)
     editor = next((vote.by for vote in cast if vote.verdict == "edit"), None)
-    electorate = electorate_of(root, ballot, known, editor)
+    electorate = electorate_of(root, entry, ballot, known, editor)
     return tally(requirement_of(entry, ballot, known.four_eyes), map(as_counted, cast), electorate)
 
 
@@ -258,7 +310,7 @@ def _facts_about(
     requirement = requirement_of(entry, ballot, known.four_eyes)
     before = list(ballot.votes)
     for vote in votes:
-        _refuse_if_it_cannot_count(requirement, before, vote, electorate_of(root, ballot, known), known)
+        _refuse_if_it_cannot_count(requirement, before, vote, electorate_of(root, entry, ballot, known), known)
         before.append(vote)
     found = count(root, entry, ballot, known, votes)
     return [*votes, *_decided(entry, found, [*ballot.votes, *votes])]
@@ -280,8 +332,11 @@ def _why_no_delegate(vote: VoteCast, electorate: Electorate, known: Known) -> st
         return None
     if vote.assurance == "none":
         return "a name in a program votes for nobody else: vote at the desk"
-    given = {(electorate.identity(one), electorate.identity(other)) for one, other in known.delegations}
-    if vote.by is None or (electorate.identity(vote.on_behalf_of), electorate.identity(vote.by)) not in given:
+    if vote.by is None or not any(
+        electorate.identity(vote.on_behalf_of) == electorate.identity(each.principal)
+        and electorate.identity(vote.by) == electorate.identity(each.delegate)
+        for each in delegations_at(known.settings, vote.at)
+    ):
         return f"{vote.on_behalf_of} has not given their vote to {vote.by or 'an unnamed person'} at this moment"
     return None
 
@@ -348,7 +403,7 @@ def _facts_of_edit(
         raise UserError(f"Call {entry.call} may have happened: it is run again as it was, or given up, and not edited.")
     fresh = Ballot(requirement=needed or Requirement(), request=entry.request, arguments=edit.arguments, editor=edit.by)
     requirement = requirement_of(entry, fresh, known.four_eyes)
-    _refuse_if_it_cannot_count(requirement, [], edit, electorate_of(root, ballot.anew(0), known), known)
+    _refuse_if_it_cannot_count(requirement, [], edit, electorate_of(root, entry, ballot.anew(0), known), known)
     found = count(root, entry, fresh, known, [edit])
     if found.verdict is not None:
         changed = [] if needed == ballot.requirement else [ApproversRequired(entry.call, fresh.requirement)]
@@ -446,7 +501,7 @@ def count_authors(root: RunFold, entry: Entry, ballot: Ballot, grant: GrantMade,
     authors = grant.authors or [Author(grant.by)]
     way: Way = "deny" if grant.verdict == "reject" else "approve"
     votes = [Vote(way, each.by, each.on_behalf_of, each.assurance, at=grant.at) for each in authors]
-    electorate = electorate_of(root, ballot, known)
+    electorate = electorate_of(root, entry, ballot, known)
     parts: dict[Part, str | None] = {**electorate.parts, "grant_author": grant.by}
     played = msgspec.structs.replace(electorate, parts=parts, unplayed=electorate.unplayed - {"grant_author"})
     return tally(requirement_of(entry, ballot, known.four_eyes), votes, played)

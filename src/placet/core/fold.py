@@ -362,6 +362,11 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.PolicyChanged: _of_no_run,
     e.ReportedAfterEnd: _of_no_run,
     e.SubscriptionChanged: _of_no_run,
+    e.ApproversSet: _of_no_run,
+    e.DelegationMade: _of_no_run,
+    e.DelegationEnded: _of_no_run,
+    e.RotationSet: _of_no_run,
+    e.GlassReviewed: _of_no_run,
     e.BudgetGivenBack: _of_no_run,
     e.Erased: _erased,
 }

@@ -11,10 +11,12 @@ from typing import Literal, TypeAlias, assert_never
 
 import msgspec
 
+from placet.core.deciding import time_text
 from placet.facts import events as e
 from placet.facts.ids import call_id
 from placet.facts.requirements import Assurance
 from placet.facts.verdict_words import counted
+from placet.facts.voting_settings import ApproverRule, Delegation, Rotation, rotation_text, rule_text
 
 OperatorsFact: TypeAlias = (
     e.StandingGrantMade
@@ -32,7 +34,15 @@ OperatorsFact: TypeAlias = (
     | e.ReportedAfterEnd
     | e.SubscriptionChanged
     | e.BudgetGivenBack
+    | e.ApproversSet
+    | e.DelegationMade
+    | e.DelegationEnded
+    | e.RotationSet
+    | e.GlassReviewed
 )
+
+ApproversFact: TypeAlias = e.ApproversSet | e.DelegationMade | e.DelegationEnded | e.RotationSet | e.GlassReviewed
+"""Those about who has to approve."""
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +71,9 @@ class Operators:
     """The last one of each run."""
     policy: e.PolicyChanged | None = None
     """The policy in force."""
+    rules: list[ApproverRule] = field(default_factory=list)
+    delegations: dict[str, Delegation] = field(default_factory=dict)
+    rotations: dict[str, Rotation] = field(default_factory=dict)
 
     def take(self, fact: OperatorsFact) -> None:
         match fact:
@@ -88,6 +101,23 @@ class Operators:
                 pass  # nothing of a password, a link or a webhook's secret stands in the log
             case e.ReportedAfterEnd():
                 pass  # evidence changes nothing
+            case _:
+                self._take_approvers(fact)
+
+    def _take_approvers(self, fact: ApproversFact) -> None:
+        match fact:
+            case e.ApproversSet():
+                self.rules = fact.rules
+            case e.DelegationMade():
+                self.delegations[fact.delegation.id] = fact.delegation
+            case e.DelegationEnded():
+                self.delegations.pop(fact.id, None)
+            case e.RotationSet():
+                self.rotations.pop(fact.name, None)
+                if fact.rotation is not None:
+                    self.rotations[fact.name] = fact.rotation
+            case e.GlassReviewed():
+                pass  # that a review is owed stands in the log of the run
             case never:
                 assert_never(never)
 
@@ -135,6 +165,12 @@ ActKind: TypeAlias = Literal[
     "subscription resumed",
     "subscription removed",
     "budget given back",
+    "approvers set",
+    "vote delegated",
+    "delegation ended",
+    "rotation set",
+    "rotation removed",
+    "break-glass reviewed",
 ]
 
 
@@ -191,6 +227,8 @@ def acts_of(fact: OperatorsFact) -> Iterator[Act]:
             yield Act(fact.at, "budget given back", call_id(fact.run, fact.call), fact.by, fact.reason, detail=of)
         case e.SubscriptionChanged():
             yield _act_of_subscription(fact)
+        case e.ApproversSet() | e.DelegationMade() | e.DelegationEnded() | e.RotationSet() | e.GlassReviewed():
+            yield _act_about_approvers(fact)
         case _:
             yield _act_about_people(fact)
 
@@ -212,6 +250,28 @@ def _act_of_subscription(fact: e.SubscriptionChanged) -> Act:
     where = f"{fact.channel} «{fact.name}» to {fact.target}"
     detail = where if fact.detail is None else f"{where}: {fact.detail}"
     return Act(fact.at, _SUBSCRIPTION[fact.change], fact.id, fact.by, detail=detail)
+
+
+def _act_about_approvers(fact: ApproversFact) -> Act:
+    """Who has to approve, who votes for whom, who is on call."""
+    match fact:
+        case e.ApproversSet():
+            rules = " · ".join(map(rule_text, fact.rules)) or "nowhere"
+            return Act(fact.at, "approvers set", rules, fact.by, fact.reason)
+        case e.DelegationMade(delegation=made):
+            whose = f"{made.principal}'s vote to {made.delegate}, {time_text(made.begins)} to {time_text(made.until)}"
+            return Act(fact.at, "vote delegated", made.id, made.by, made.reason, detail=whose)
+        case e.DelegationEnded():
+            return Act(fact.at, "delegation ended", fact.id, fact.by, fact.reason)
+        case e.RotationSet():
+            what: ActKind = "rotation removed" if fact.rotation is None else "rotation set"
+            who = None if fact.rotation is None else rotation_text(fact.rotation)
+            return Act(fact.at, what, fact.name, fact.by, fact.reason, detail=who)
+        case e.GlassReviewed():
+            found = f"{'right' if fact.was_right else 'wrong'}: {fact.who or 'an unnamed person'} went ahead alone"
+            return Act(fact.at, "break-glass reviewed", fact.request, fact.by, fact.reason, detail=found)
+        case never:
+            assert_never(never)
 
 
 def act_of_grant(grant: e.GrantMade, where: str | None = None) -> Act:

@@ -106,6 +106,11 @@ _Untold: TypeAlias = (
     | e.ReportedAfterEnd
     | e.SubscriptionChanged
     | e.BudgetGivenBack
+    | e.ApproversSet
+    | e.DelegationMade
+    | e.DelegationEnded
+    | e.RotationSet
+    | e.GlassReviewed
 )
 """Bookkeeping, or of no run."""
 

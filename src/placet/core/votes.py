@@ -23,6 +23,7 @@ import msgspec
 
 from placet.core.policy_asks import BOTH
 from placet.facts.requirements import ASSURANCES, PARTS, Assurance, Part, Requirement, Step, is_at_least, part_text
+from placet.facts.voting_settings import ON_CALL
 
 Way: TypeAlias = Literal["approve", "deny"]
 
@@ -67,7 +68,10 @@ class Electorate(msgspec.Struct, frozen=True, gc=False):
     unplayed: frozenset[Part] = frozenset()
     """Parts that nobody plays in this call: nobody edited it, say."""
     holds: Callable[[str, Vote], bool] = lambda _predicate, _vote: False
-    """Whether a step's predicate holds for a vote. Without a policy none does: what is unclear does not count."""
+    """Whether a step's predicate holds for a vote. Where nothing evaluates it, it does not: what is unclear does not
+    count."""
+    on_call: Callable[[str, float], str | None] = lambda _rotation, _at: None
+    """Who was on call in a rotation at that time. Their vote counts if they were when they cast it."""
 
     def identity(self, name: str) -> str:
         return identity_in(self.people, name)
@@ -270,9 +274,21 @@ def _why_no_member(step: Step, vote: Vote, electorate: Electorate) -> str | None
         if vote.assurance == "none":
             return "a name in a program is not a member of a group: vote at the desk"
         voter = electorate.people.get(vote.voter) if vote.voter is not None else None
-        if voter is None or not any(voter.groups.issuperset(name.split(BOTH)) for name in step.groups):
+        if voter is None or not any(_is_in(name, voter, vote.at, electorate) for name in step.groups):
             return f"{vote.voter or 'a vote without a name'} is not in {' or '.join(step.groups)}"
     return None
+
+
+def _is_in(names: str, voter: Person, at: float, electorate: Electorate) -> bool:
+    """Whether somebody was in all of these groups. In a rotation's group is who was on call when they voted."""
+    return all(_is_member(name, voter, at, electorate) for name in names.split(BOTH))
+
+
+def _is_member(group: str, voter: Person, at: float, electorate: Electorate) -> bool:
+    if group in voter.groups or not group.startswith(ON_CALL):
+        return group in voter.groups
+    on_call = electorate.on_call(group.removeprefix(ON_CALL), at)
+    return on_call is not None and electorate.identity(on_call) == voter.identity
 
 
 def _fill(steps: Sequence[Step], votes: Sequence[Vote], electorate: Electorate) -> list[list[Vote]]:

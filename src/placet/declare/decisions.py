@@ -96,6 +96,10 @@ class DecisionInput(msgspec.Struct, frozen=True, kw_only=True):
     via: str | None = None
     """Through which door it came."""
     assurance: Assurance = "none"
+    on_behalf_of: str | None = None
+    """Whose vote it is, where a delegate casts it."""
+    breaks_glass: bool = False
+    """They go ahead alone."""
 
 
 def _check_input(given: DecisionInput) -> None:

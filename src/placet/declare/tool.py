@@ -17,6 +17,7 @@ from placet.core.json_schema import problem_with_schema, problems, with_defaults
 from placet.declare.context import RunContextWrapper, ToolContext
 from placet.declare.description import Description, check_description
 from placet.declare.guardrail import ToolInputGuardrail, ToolOutputGuardrail
+from placet.declare.predicates import check_predicate
 from placet.declare.tool_schema import function_schema
 from placet.declare.tool_values import InvalidArguments, ValidatedArguments
 from placet.facts.checks import FLAG, FUNCTION, NAME, NOT_NEGATIVE, RULE, SECONDS, TEXT, check, optional, sequence_of
@@ -304,13 +305,13 @@ def check_approvers(tool: str, approvers: object, needs_approval: object) -> Non
 
 
 def refuse_conditions(tool: str, needs: Needs) -> None:
-    """A condition that nothing evaluates never holds: nobody could fulfil it."""
-    condition = next((step.predicate for step in needs.requirement.steps() if step.predicate is not None), None)
-    if condition is not None:
-        raise UserError(
-            f"Tool '{tool}': nothing evaluates the condition «{condition}» of its approvers: nobody could fulfil it. "
-            "Give a function (ctx, params, call_id) that returns what these arguments need."
-        )
+    """A condition that could never hold: nobody could fulfil the requirement."""
+    for step in needs.requirement.steps():
+        if step.predicate is not None:
+            try:
+                check_predicate(step.predicate)
+            except UserError as error:
+                raise UserError(f"Tool '{tool}', approvers: {error.message}") from None
 
 
 def fingerprint_of(schema: Mapping[str, Any], *more: Json) -> str:

@@ -28,8 +28,9 @@ from placet.core.short_ids import find_id
 from placet.core.state import RunFold
 from placet.declare.decisions import DecisionInput, Grant, facts_of_decision, plain_answer, plain_object
 from placet.declare.tool_values import InvalidArguments
+from placet.desk.approving import ApproversDesk
 from placet.desk.listing import listed
-from placet.desk.operating import OperatorsDesk, refuse_if_over
+from placet.desk.operating import refuse_if_over
 from placet.desk.views import DeskRequest
 from placet.desk.voting import ballot_on, facts_of_vote, newest_of
 from placet.facts.codec import JsonObject
@@ -55,6 +56,7 @@ from placet.facts.requirements import Assurance
 from placet.ports import Page, RequestQuery
 from placet.runtime.frame import awaited
 from placet.runtime.journal import load_recent
+from placet.service.glass import owe_review
 from placet.service.guest_calls import GuestCalls
 from placet.service.guest_tools import refuse_what_no_host_carries
 from placet.service.questions import FoundRequest, find_request, true_request
@@ -73,7 +75,22 @@ def _delayed(facts: Sequence[AnyFact], call: str, not_before: float) -> Iterator
             yield InChild(fact.path, delay) if isinstance(fact, InChild) else delay
 
 
-class ReviewersDesk(OperatorsDesk):
+def _refuse_odd_votes(row: RequestRecord, given: DecisionInput) -> None:
+    """Words that mean something only where votes are counted, and only of people with names."""
+    if given.on_behalf_of is None and not given.breaks_glass:
+        return
+    if row.ballot is None:
+        raise UserError(
+            f"Request {row.id} needs one word of anybody who may decide it: decide in your own name. Nobody votes for "
+            "somebody else there, and nobody has to go ahead alone."
+        )
+    if given.breaks_glass and given.verdict == "reject":
+        raise UserError("To go ahead alone is to approve: a rejection needs nobody's leave.")
+    if given.breaks_glass and given.always:
+        raise UserError("Who goes ahead alone decides about this call, and not about later ones.")
+
+
+class ReviewersDesk(ApproversDesk):
     """What reviewers do."""
 
     guests: GuestCalls
@@ -136,12 +153,17 @@ class ReviewersDesk(OperatorsDesk):
         via: str | None = None,
         assurance: Assurance = "none",
         not_before: float | None = None,
+        on_behalf_of: str | None = None,
+        break_glass: bool = False,
     ) -> DeskRequest:
         """Approve, reject, edit or respond. An equal repeated decision is fine; a contradicting one is StaleApproval.
 
         Where several people have to approve, it is a vote: the request waits on until the votes decide. An edit that
         does not decide gives the new request in the place of this one. `assurance` says how sure it is that it was this
         person: a name alone is no member of a group.
+
+        `on_behalf_of`: it is the vote of somebody who delegated theirs. `break_glass`: go ahead alone, where the
+        requirement allows it, with a reason; a review is owed then.
 
         With `not_before` (seconds since 1970), what is approved begins at that time at the earliest: until then the
         approval can be taken back.
@@ -154,7 +176,10 @@ class ReviewersDesk(OperatorsDesk):
         if digest is not None and digest != row.digest:
             raise StaleApproval(f"Request {row.id} is about something else than what was shown: look again.")
         given = await self._decision_input(row, verdict, by, reason, message, arguments, output, always)
-        given = msgspec.structs.replace(given, via=via, assurance=assurance)
+        given = msgspec.structs.replace(
+            given, via=via, assurance=assurance, on_behalf_of=on_behalf_of, breaks_glass=break_glass
+        )
+        _refuse_odd_votes(row, given)
         grants_before = await self.store.standing_grants(row.agent) if always else ()
         patterns = await self.store.four_eyes() if verdict != "reject" else ()
 
@@ -168,6 +193,8 @@ class ReviewersDesk(OperatorsDesk):
                 raise AccessDenied(f"Nothing was decided: {why}")
             return facts
 
+        if break_glass and by is not None:
+            await owe_review(self.store, row, by, self._now())
         changes = await self._append(row.run_id, facts_at, found.place)
         if changes is not None:
             return newest_of(row, changes)
@@ -230,7 +257,15 @@ class ReviewersDesk(OperatorsDesk):
         ballot = ballot_on(entry, row.number)
         if ballot is not None:
             refuse_if_over(grants, self._now())
-            vote = as_vote(decision, ballot, grants, via=given.via, assurance=given.assurance)
+            vote = as_vote(
+                decision,
+                ballot,
+                grants,
+                via=given.via,
+                assurance=given.assurance,
+                on_behalf_of=given.on_behalf_of,
+                breaks_glass=given.breaks_glass,
+            )
             return await facts_of_vote(self.store, run, vote, self.tool_at(entry.agent, entry.name))
         new = facts_to_append(run, [decision])
         path = path_of(row.call)

@@ -10,7 +10,6 @@ import msgspec
 from placet.core.approvals import Entry
 from placet.core.ballot import Ballot
 from placet.core.casting import (
-    Known,
     count,
     facts_of_votes,
     names_in,
@@ -25,7 +24,7 @@ from placet.facts.errors import UserError
 from placet.facts.events import AnyFact, DecisionMade, InChild, VoteCast
 from placet.facts.requirements import Part, Requirement, Step, part_text
 from placet.ports import Store
-from placet.runtime.casting import requirement_for
+from placet.runtime.casting import known_for, requirement_for
 
 
 def ballot_on(entry: Entry, number: int) -> Ballot | None:
@@ -35,7 +34,7 @@ def ballot_on(entry: Entry, number: int) -> Ballot | None:
 
 async def facts_of_vote(store: Store, run: RunFold, vote: VoteCast, tool: Tool | None) -> list[AnyFact]:
     """What a person's vote is at this place of the log, counted with the people as they are now."""
-    known = Known(people=await store.people(names_in(run, [vote])), four_eyes=await store.four_eyes())
+    known = await known_for(store, names_in(run, [vote]))
     return facts_of_votes(run, [vote], known, await _judged(vote, tool))
 
 
@@ -63,7 +62,7 @@ async def outlook(store: Store, run: RunFold, vote: VoteCast) -> int:
     entry = run.ledger.entry(vote.call)
     if entry is None or entry.open_ballot is None or any(isinstance(_bare(fact), DecisionMade) for fact in facts):
         return 0
-    known = Known(people=await store.people(names_in(run, [vote])), four_eyes=await store.four_eyes())
+    known = await known_for(store, names_in(run, [vote]))
     return count(run, entry, entry.open_ballot, known, [vote]).fewest_missing
 
 
@@ -86,7 +85,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def standing_of(store: Store, run: RunFold, entry: Entry, ballot: Ballot) -> Standing:
-    known = Known(people=await store.people(names_in(run, ballot.votes)), four_eyes=await store.four_eyes())
+    known = await known_for(store, names_in(run, ballot.votes))
     found = count(run, entry, ballot, known)
     shown = msgspec.structs.replace(ballot, requirement=requirement_of(entry, ballot, known.four_eyes))
     line = standing_line(shown, found, run.started_by)

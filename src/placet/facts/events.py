@@ -32,8 +32,12 @@ from placet.facts.decision_events import (
 )
 from placet.facts.fact import FORMAT, Fact, InputTokensDetails, OutputTokensDetails, RequestUsage, Usage, Verdict
 from placet.facts.operator_events import (
+    ApproversSet,
+    DelegationEnded,
+    DelegationMade,
     DeletedRun,
     FourEyesSet,
+    GlassReviewed,
     HoldKind,
     HoldLifted,
     HoldPlaced,
@@ -42,6 +46,7 @@ from placet.facts.operator_events import (
     Pattern,
     PolicyChanged,
     ReportedAfterEnd,
+    RotationSet,
     RunErased,
     RunsDeleted,
     StandingGrantMade,
@@ -55,6 +60,7 @@ __all__ = [  # what stands in other files and is imported from here
     "FORMAT",
     "AnyGrant",
     "ApproversRequired",
+    "ApproversSet",
     "Author",
     "BoundedGrantMade",
     "BudgetGivenBack",
@@ -63,9 +69,12 @@ __all__ = [  # what stands in other files and is imported from here
     "DecisionMade",
     "DecisionRevoked",
     "DelayOver",
+    "DelegationEnded",
+    "DelegationMade",
     "DeletedRun",
     "Fact",
     "FourEyesSet",
+    "GlassReviewed",
     "GrantMade",
     "GrantRevoked",
     "HoldKind",
@@ -79,6 +88,7 @@ __all__ = [  # what stands in other files and is imported from here
     "PolicyChanged",
     "ReportedAfterEnd",
     "RequestUsage",
+    "RotationSet",
     "RunErased",
     "RunsDeleted",
     "StandingGrantMade",
@@ -549,6 +559,11 @@ PlainFact: TypeAlias = (
     | ReportedAfterEnd
     | SubscriptionChanged
     | BudgetGivenBack
+    | ApproversSet
+    | DelegationMade
+    | DelegationEnded
+    | RotationSet
+    | GlassReviewed
     | Erased
 )
 AnyFact: TypeAlias = PlainFact | InChild

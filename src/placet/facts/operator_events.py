@@ -8,6 +8,7 @@ import msgspec
 
 from placet.facts.decision_events import AnyGrant
 from placet.facts.fact import Fact
+from placet.facts.voting_settings import ApproverRule, Delegation, Rotation
 
 HoldKind: TypeAlias = Literal["run", "agent", "tool"]
 
@@ -136,6 +137,55 @@ class FourEyesSet(Fact, frozen=True, tag="four_eyes"):
     """Empty: nowhere."""
     by: str | None
     at: float
+    reason: str | None = None
+
+
+class ApproversSet(Fact, frozen=True, tag="approvers_set"):
+    """Of the operators' log: what questions need at these tools from now on, and who is told when they wait."""
+
+    rules: list[ApproverRule]
+    """These and no others."""
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class DelegationMade(Fact, frozen=True, tag="delegated"):
+    """Of the operators' log: somebody's vote can be cast by somebody else, for a time."""
+
+    delegation: Delegation
+    at: float
+
+
+class DelegationEnded(Fact, frozen=True, tag="undelegated"):
+    """Of the operators' log: a delegation ends before its time."""
+
+    id: str
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class RotationSet(Fact, frozen=True, tag="rotation"):
+    """Of the operators' log: who is on call from now on."""
+
+    name: str
+    rotation: Rotation | None
+    """None: there is no such rotation any more."""
+    by: str | None
+    at: float
+    reason: str | None = None
+
+
+class GlassReviewed(Fact, frozen=True, tag="glass_reviewed"):
+    """Of the operators' log: somebody looked at what a person did who went ahead alone."""
+
+    request: str
+    was_right: bool
+    by: str | None
+    at: float
+    who: str | None = None
+    """Who had gone ahead."""
     reason: str | None = None
 
 

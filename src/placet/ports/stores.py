@@ -16,6 +16,7 @@ from placet.core.policy import Policy
 from placet.core.state import RunFold
 from placet.core.votes import Person
 from placet.facts.events import AnyFact, GrantMade, HoldKind, Pattern
+from placet.facts.voting_settings import VotingSettings
 
 V = TypeVar("V")
 
@@ -85,6 +86,10 @@ class Store(Protocol):
 
     async def people(self, names: Iterable[str]) -> Mapping[str, Person]:
         """Those of these names whom the store knows, with their groups, at this moment."""
+        ...
+
+    async def voting_settings(self) -> VotingSettings:
+        """Who has to approve at which tool, who votes for whom, and who is on call, at this moment."""
         ...
 
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:

@@ -12,6 +12,7 @@ from placet.core.deciding import facts_to_append
 from placet.core.state import Call, RunFold
 from placet.declare.agent_graph import AgentGraph
 from placet.declare.context import RunContextWrapper
+from placet.declare.predicates import predicate_holds
 from placet.declare.tool import Tool, refuse_conditions
 from placet.facts.codec import JsonObject, fresh
 from placet.facts.errors import AccessDenied, UserError
@@ -61,8 +62,11 @@ def note_requirement(frame: Frame, call: Call, needed: Requirement | None) -> No
         frame.note(ApproversRequired(call.id, needed or ANYBODY))
 
 
-async def known_for(store: Store, names: Iterable[str]) -> Known:
-    return Known(people=await store.people(names), four_eyes=await store.four_eyes())
+async def known_for(store: Store, names: Iterable[str], four_eyes: Sequence[Pattern] | None = None) -> Known:
+    """What a count has to know of the store at this moment."""
+    patterns = await store.four_eyes() if four_eyes is None else four_eyes
+    people, settings = await store.people(names), await store.voting_settings()
+    return Known(people=people, four_eyes=patterns, settings=settings, judge=predicate_holds)
 
 
 async def not_carried(
@@ -73,7 +77,7 @@ async def not_carried(
     if call.decision is None or entry is None or entry.open_ballot is None:
         return None
     names = names_in(root, entry.open_ballot.votes) | authors_of([grant] if grant is not None else [])
-    known = Known(people=await store.people(names), four_eyes=four_eyes)
+    known = await known_for(store, names, four_eyes)
     return why_not_carried(root, entry, call.decision, grant, known)
 
 

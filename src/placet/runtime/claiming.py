@@ -29,7 +29,6 @@ from placet.core.gate import is_first_version
 from placet.core.holds import Hold
 from placet.core.state import Call
 from placet.core.transitions import RUNNABLE, Status
-from placet.core.votes import Person
 from placet.declare.tool import Tool
 from placet.facts.errors import ModelBehaviorError, UserError
 from placet.facts.events import (
@@ -46,7 +45,7 @@ from placet.facts.events import (
 )
 from placet.facts.requirements import ANYBODY, Assurance, Needs, Requirement
 from placet.runtime.budgets import NOTHING_BOUND, Covered, bound_of_grant, look
-from placet.runtime.casting import note_requirement, requirements_of
+from placet.runtime.casting import known_for, note_requirement, requirements_of
 from placet.runtime.frame import Frame, Job
 from placet.runtime.gating import digest_now, digest_of_asking, hold
 from placet.runtime.granting import grants_that_decided
@@ -239,8 +238,8 @@ async def _known(frame: Frame, decided: Sequence[Call]) -> Known:
     four_eyes = await store.four_eyes()
     names = names_in(frame.journal.run, votes) | authors_of(grants)
     names |= {call.decision.by for call in decided if call.decision is not None and call.decision.by is not None}
-    people = await store.people(names) if needs_people or four_eyes else {}
-    return Known(await store.holds(), four_eyes, grants, people)
+    votes_known = await known_for(store, names, four_eyes) if needs_people or four_eyes else casting.Known()
+    return Known(await store.holds(), four_eyes, grants, votes_known)
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -250,16 +249,15 @@ class Known(msgspec.Struct, frozen=True):
     four_eyes: Sequence[Pattern] = ()
     grants: Sequence[GrantMade] = ()
     """Those that decided the calls and still stand."""
-    people: Mapping[str, Person] = {}
-    """Those who voted, or have another part in the calls."""
+    voting: casting.Known = casting.Known()
+    """Those who voted, or have another part in the calls, and how voting is set."""
 
 
 def _not_carried(frame: Frame, call: Call, known: Known, grant: GrantMade | None) -> str | None:
     entry = frame.run.ledger.entry(call.id)
     if call.decision is None or entry is None or entry.open_ballot is None:
         return None
-    now = casting.Known(people=known.people, four_eyes=known.four_eyes)
-    return casting.why_not_carried(frame.journal.run, entry, call.decision, grant, now)
+    return casting.why_not_carried(frame.journal.run, entry, call.decision, grant, known.voting)
 
 
 def _claim(
@@ -280,7 +278,7 @@ def _claim(
         is_enabled=is_enabled,
         digests=_digests(frame, call, tool, decision) if decision is not None and tool is not None else (),
         means_the_same=tool is None or decision is None or _means_the_same(frame, call, tool, decision),
-        not_theirs=why_decision_does_not_count(known.four_eyes, known.people, root, decision)
+        not_theirs=why_decision_does_not_count(known.four_eyes, known.voting.people, root, decision)
         if known.four_eyes and decision is not None
         else None,
         valid_for=tool.approval_valid_for if tool is not None else None,

@@ -13,6 +13,7 @@ from placet.facts.events import DecisionMade, GrantMade, Pattern
 from placet.facts.ids import call_key
 from placet.ports import Store
 from placet.runtime.budgets import bound_of_grant, look, promised_by
+from placet.runtime.casting import known_for
 
 
 async def decision_by_grant(
@@ -32,8 +33,8 @@ async def decision_by_grant(
     foreign = [grant for grant in standing if not ledger.has_had(grant.id)]
     reaching = newest_first([*foreign, *ledger.grants()])
     names = authors_of(reaching) | parties_of(root, ())
-    people = await store.people(names) if entry.open_ballot is not None or four_eyes else {}
-    known = Known(people=people, four_eyes=four_eyes)
+    is_counted = entry.open_ballot is not None or bool(four_eyes)
+    known = await known_for(store, names, four_eyes) if is_counted else Known()
     candidates = [grant for grant in reaching if _may_decide(root, run, entry, grant, known)]
     while candidates:
         grant = newest_grant(

@@ -7,11 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from placet.core.casting import Known, electorate_of, requirement_of
+from placet.core.casting import Known, requirement_of
 from placet.core.gate import is_first_version
 from placet.core.state import Call, RunFold
 from placet.core.transitions import Status
-from placet.core.votes import can_be_fulfilled
 from placet.declare.agent import Agent
 from placet.declare.agent_graph import AgentGraph
 from placet.declare.context import RunContextWrapper
@@ -22,7 +21,7 @@ from placet.facts.requirements import needs_text
 from placet.ports import DeskStore, RunQuery
 from placet.runtime.frame import find_tools, servers_in_use
 from placet.runtime.journal import load_recent
-from placet.stores.people import everybody
+from placet.service.stuck import all_who_could, is_stuck
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,10 +98,12 @@ async def _findings(store: DeskStore, graphs: dict[str, AgentGraph], run_id: str
     except PlacetError as error:
         yield Finding(run_id=run_id, code="unreadable", message=str(error))
         return
-    if run is None or run.guest is not None:  # a guest executes its calls itself: no code of ours continues with them
+    if run is None:
         return
     async for finding in _of_votes(store, run_id, run):
         yield finding
+    if run.guest is not None:  # a guest executes its calls itself: no code of ours continues with them
+        return
     graph = graphs.get(run.starting_agent)
     if graph is None:
         known = ", ".join(graphs) or "none"
@@ -123,10 +124,10 @@ async def _of_votes(store: DeskStore, run_id: str, run: RunFold) -> AsyncIterato
         if entry is None or entry.open_ballot is None:
             continue
         if known is None:
-            known = Known(people=await everybody(store), four_eyes=await store.four_eyes())
-        requirement = requirement_of(entry, entry.open_ballot, known.four_eyes)
-        if can_be_fulfilled(requirement, electorate_of(run, entry.open_ballot, known)):
+            known = await all_who_could(store)
+        if not is_stuck(run, entry, entry.open_ballot, known):
             continue
+        requirement = requirement_of(entry, entry.open_ballot, known.four_eyes)
         message = (
             f"Call {call.id} needs {needs_text(requirement)}, and there are not enough people at this desk who could "
             "approve it: put people into the groups, or reject it."

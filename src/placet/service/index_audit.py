@@ -15,6 +15,7 @@ from placet.core.operators import Operators
 from placet.core.state import RunFold
 from placet.facts.errors import PlacetError
 from placet.facts.events import GrantMade, HoldKind, HoldPlaced, Pattern, Record, RunErased, TokenChanged, UserChanged
+from placet.facts.voting_settings import VotingSettings
 from placet.ports import DeskStore, Hold, IndexedRun
 from placet.stores.sql.forgetting import is_blank
 from placet.stores.sql.rows import read_grant, read_request, run_columns
@@ -104,6 +105,7 @@ async def operators_problem(store: DeskStore, logged: Operators) -> str | None:
         or next(_of_users(await _records(store, "user"), logged.users), None)
         or next(_of_tokens(await _records(store, "token"), logged.tokens), None)
         or _of_four_eyes(await store.four_eyes(), logged.four_eyes)
+        or _of_voting(await store.voting_settings(), logged)
     )
 
 
@@ -198,3 +200,14 @@ def _of_tokens(tokens: Mapping[str, _Person | None], logged: Mapping[str, TokenC
 
 def _of_four_eyes(patterns: Sequence[Pattern], logged: Sequence[Pattern]) -> str | None:
     return None if list(patterns) == logged else "the rule of four eyes is not what the operators' log says"
+
+
+def _of_voting(settings: VotingSettings, logged: Operators) -> str | None:
+    """Who has to approve, who votes for whom, who is on call."""
+    if list(settings.rules) != logged.rules:
+        return "the rules about approvers are not what the operators' log says"
+    if {each.id: each for each in settings.delegations} != logged.delegations:
+        return "the delegations are not what the operators' log says"
+    if settings.rotations != logged.rotations:
+        return "the rotations are not what the operators' log says"
+    return None

@@ -115,7 +115,9 @@ EVENTS: dict[type[e.Fact], Told] = {
     e.RunEnded: Told("run.ended", "a run has ended", None),
     e.RunStopped: Told("run.stopped", "an error stopped a run", None),
 }
-EVENT_TYPES: dict[str, str] = {told.type: told.meaning for told in EVENTS.values()}
+BROKE_GLASS = Told("request.broke_glass", "somebody went ahead alone", _named, ("by", "reason", "digest"))
+"""Told to all who are told anything about such questions."""
+EVENT_TYPES: dict[str, str] = {told.type: told.meaning for told in (*EVENTS.values(), BROKE_GLASS)}
 """What a subscription can choose from, and what each means."""
 
 
@@ -132,7 +134,7 @@ async def events_of(store: DeskStore, entry: FeedEntry) -> list[Event]:
 
 async def _event(place: Place, index: int, fact: e.AnyFact) -> Event | None:
     bare = fact.fact if isinstance(fact, e.InChild) else fact
-    told = EVENTS.get(type(bare))
+    told = BROKE_GLASS if isinstance(bare, e.VoteCast) and bare.breaks_glass else EVENTS.get(type(bare))
     if told is None or (isinstance(bare, e.CallEnded) and bare.outcome not in UNANSWERED):
         return None
     if told.request is None:

@@ -233,7 +233,10 @@ class _Reader:
             case Required():
                 return self._of_call(step.at, "approvers required", step.call, detail=needs_text(step.requirement))
             case Voted(vote=vote):
-                entry = self._of_call(step.at, "vote cast", step.call, vote.by, vote.reason, vote.verdict)
+                words: list[str] = [vote.verdict]
+                words += [f"for {vote.on_behalf_of}"] if vote.on_behalf_of is not None else []
+                words += ["going ahead alone"] if vote.breaks_glass else []
+                entry = self._of_call(step.at, "vote cast", step.call, vote.by, vote.reason, ", ".join(words))
                 return msgspec.structs.replace(entry, via=vote.via, assurance=vote.assurance)
             case VoteWithdrawn():
                 return self._of_call(step.at, "vote taken back", step.call, step.by, step.reason)

@@ -22,7 +22,7 @@ from placet.facts.errors import LimitExceeded, PlacetError, UserError
 from placet.facts.events import SubscriptionChange, SubscriptionChanged
 from placet.facts.ids import mint, split_request_id
 from placet.ports import DeskStore, RecordStep, StoredRecord
-from placet.service.outbox_events import EVENT_TYPES
+from placet.service.outbox_events import BROKE_GLASS, EVENT_TYPES
 
 DIGEST = "digest"
 """The type of a message that tells several things together."""
@@ -55,11 +55,15 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
     def want(self, event: str, agent: str, tool: str | None, groups: Sequence[str]) -> bool:
         return (
-            (not self.events or event in self.events)
+            (not self.events or event in self.events or self._is_concerned(event))
             and _fits(self.agents, [agent])
             and (tool is None or _fits(self.tools, [tool]))
             and _fits(self.groups, groups)
         )
+
+    def _is_concerned(self, event: str) -> bool:
+        """That somebody went ahead alone is told to all who are told anything about questions."""
+        return event == BROKE_GLASS.type and any(each.startswith("request.") for each in self.events)
 
 
 def _fits(wanted: Sequence[str], found: Sequence[str]) -> bool:

@@ -19,6 +19,7 @@ from placet.core.votes import Person
 from placet.facts.checks import COUNT, WHOLE, check
 from placet.facts.errors import PositionConflict, RunConflict
 from placet.facts.events import BoundedGrantMade, BudgetTaken, GrantMade, GrantRevoked, InChild, Pattern
+from placet.facts.voting_settings import NO_SETTINGS, VotingSettings
 from placet.ports import Hold, Lease, StoredRun
 from placet.stores.takes import Takes
 
@@ -171,6 +172,9 @@ class MemoryStore:
 
     async def people(self, names: Iterable[str]) -> Mapping[str, Person]:
         return {}
+
+    async def voting_settings(self) -> VotingSettings:
+        return NO_SETTINGS
 
     async def standing_grants(self, agent: str) -> Sequence[GrantMade]:
         return [grant for grant in self._grants.values() if grant.agent == agent] if self._grants else ()

@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from placet.core.votes import Person
+from placet.facts.voting_settings import ON_CALL
 from placet.ports import StoredRecord
 
 
@@ -31,7 +32,8 @@ class _User(msgspec.Struct):
 def _person(record: StoredRecord) -> Person:
     user = msgspec.json.decode(record.data, type=_User)
     owner = user.owner if user.role == "guest" else None
-    return Person(user.same_as or user.name, frozenset(user.groups), user.is_active, owner)
+    groups = frozenset(each for each in user.groups if not each.startswith(ON_CALL))  # nobody is put on call by hand
+    return Person(user.same_as or user.name, groups, user.is_active, owner)
 
 
 async def people_of(store: HasRecords, names: Iterable[str]) -> Mapping[str, Person]:

@@ -11,6 +11,7 @@ from placet.core.state import RunFold
 from placet.core.votes import Person
 from placet.facts.errors import StoreError
 from placet.facts.events import GrantMade, Pattern
+from placet.facts.voting_settings import VotingSettings
 from placet.ports import Hold, Lease, Store, StoredRun
 
 
@@ -63,6 +64,9 @@ class CrashingStore:
 
     async def people(self, names: Iterable[str]) -> Mapping[str, Person]:
         return await self._inner.people(names)
+
+    async def voting_settings(self) -> VotingSettings:
+        return await self._inner.voting_settings()
 
     async def four_eyes(self) -> Sequence[Pattern]:
         return await self._inner.four_eyes()

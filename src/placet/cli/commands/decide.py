@@ -67,6 +67,8 @@ class Deciding:
     bounds: JsonObject = field(default_factory=dict)
     """Of a standing decision: what arguments have to be, and how much it may let through."""
     confirm: str | None = None
+    on_behalf_of: str | None = None
+    break_glass: bool = False
 
     @property
     def can_ask(self) -> bool:
@@ -87,12 +89,14 @@ def deciding_options(ids: str, *, several: bool = True, kind: Id | None = None) 
         @functools.wraps(function)
         def with_deciding(
             *, place: Place, ids: Any, reason: str | None, digest: str | None, as_json: bool, always: str | None = None,
-            matching: str | None = None, budget: str | None = None, confirm: str | None = None, **given: Any,
+            matching: str | None = None, budget: str | None = None, confirm: str | None = None,
+            on_behalf_of: str | None = None, break_glass: bool = False, **given: Any,
         ) -> Any:  # fmt: skip
             names = ids if several else [ids]
             deciding = Deciding(
                 place=place, ids=names, reason=reason, digest=digest, as_json=as_json, always=always,
                 bounds=_bounds(always, matching, budget), confirm=confirm,
+                on_behalf_of=on_behalf_of, break_glass=break_glass,
             )  # fmt: skip
             return function(deciding, **given)
 
@@ -150,6 +154,14 @@ def _bounds(always: str | None, matching: str | None, budget: str | None) -> Jso
     return found
 
 
+vote_of_option = click.option(
+    "--vote-of", "on_behalf_of", metavar="USER", help="it is the vote of this person, who delegated theirs to you"
+)
+break_glass_option = click.option(
+    "--break-glass", is_flag=True, help="go ahead alone, where that is allowed; needs --reason, and a review is owed"
+)
+
+
 # -- the commands -----------------------------------------------------------------------------------------------------
 
 
@@ -157,6 +169,8 @@ def _bounds(always: str | None, matching: str | None, budget: str | None) -> Jso
 @deciding_options(_SHORT)
 @agents_option
 @always_option
+@vote_of_option
+@break_glass_option
 def approve(deciding: Deciding) -> int:
     """Approve requests: what runs is what «placet show» shows. Of a call that is in doubt it means: run it again."""
     return decide(deciding, lambda _request: {"decision": "approve"}, "Approve this?")
@@ -167,6 +181,7 @@ def approve(deciding: Deciding) -> int:
 @deciding_options(_SHORT)
 @agents_option
 @always_option
+@vote_of_option
 def reject(deciding: Deciding, message: str | None) -> int:
     """Reject requests: the calls never run, and the model reads the message. Of a call that is in doubt it means: give
     it up."""
@@ -348,6 +363,10 @@ def _common(deciding: Deciding, request: JsonObject) -> JsonObject:
         found["reason"] = deciding.reason
     if deciding.always:
         found["always"] = {"scope": deciding.always, **deciding.bounds}
+    if deciding.on_behalf_of is not None:
+        found["on_behalf_of"] = deciding.on_behalf_of
+    if deciding.break_glass:
+        found["break_glass"] = True
     return found
 
 
@@ -387,7 +406,9 @@ def _print_decided(found: JsonObject, decision: JsonObject) -> None:
         (name, shown(str(found[field]))) for name, field in (("agent", "agent"), ("run", "run_id"), ("request", "id"))
     ]
     rows += [("by", shown(str(found.get("decided_by") or "somebody")))]
-    head = f"{verdict_label(decision['decision'])}: {shown(str(found['tool']))}  {found['id']}"
+    missing = found.get("missing")
+    done = verdict_label(decision["decision"]) if not missing else f"Vote counted, {missing} missing"
+    head = f"{done}: {shown(str(found['tool']))}  {found['id']}"
     screen.show(Whole(head), Padding(two_columns(rows, screen.width - 2, "dim"), (0, 0, 0, 2)))
 
 

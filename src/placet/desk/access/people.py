@@ -14,6 +14,7 @@ from placet.core.votes import Person
 from placet.facts.errors import AccessDenied, UserError
 from placet.facts.events import HoldKind, Pattern, Verdict
 from placet.facts.requirements import Assurance
+from placet.facts.voting_settings import ON_CALL
 
 Role: TypeAlias = Literal["guest", "viewer", "reviewer", "admin"]
 ROLES: tuple[Role, ...] = ("guest", "viewer", "reviewer", "admin")
@@ -98,6 +99,9 @@ _ASSURANCE: dict[str, Assurance] = {"session": "password", "token": "token", "op
 def checked_groups(names: Iterable[str]) -> tuple[str, ...]:
     """The names of groups as they are kept, each once; UserError for what cannot be one."""
     found = sorted({name.strip().lower() for name in names})
+    on_call = next((name for name in found if name.startswith(ON_CALL)), None)
+    if on_call is not None:
+        raise UserError(f"{on_call!r} is the group of a rotation: who is on call is in it, by «placet oncall».")
     wrong = next((name for name in found if not _NAME.fullmatch(name)), None)
     if wrong is not None:
         raise UserError(
@@ -151,7 +155,7 @@ def why_not(
 
 def refuse_if_not_allowed(
     actor: Actor,
-    verdict: Verdict,
+    verdict: Verdict | None,
     *,
     agent: str,
     tool: str,

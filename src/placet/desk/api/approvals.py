@@ -42,6 +42,7 @@ from placet.desk.web.grant_checks import warnings_on_always
 from placet.desk.web.problems import Problem, as_problem
 from placet.facts.errors import PlacetError
 from placet.facts.ids import split_request_id
+from placet.service.stuck import all_who_could
 
 
 async def list_approvals(ask: ApiRequest[ApprovalFilter, Nothing]) -> ApprovalPage:
@@ -60,7 +61,8 @@ async def list_approvals(ask: ApiRequest[ApprovalFilter, Nothing]) -> ApprovalPa
 async def show(ask: ApiRequest[Nothing, Nothing]) -> ApprovalDetail:
     request = await request_meant(ask.web, ask.part("request_id"))
     tool = await ask.web.desk.shown_tool(request)
-    voting = await voting_of(ask.web, ask.actor, request)
+    everybody = await all_who_could(ask.web.desk.store) if request.ballot is not None else None
+    voting = await voting_of(ask.web, ask.actor, request, everybody=everybody, with_ways=True)
     return ApprovalDetail.of(
         request,
         parameters=dict(tool.params_json_schema) if tool is not None else None,
@@ -70,6 +72,9 @@ async def show(ask: ApiRequest[Nothing, Nothing]) -> ApprovalDetail:
         standing=voting.line if voting is not None else None,
         missing=voting.missing if voting is not None else None,
         your_vote=voting.yours if voting is not None else None,
+        votes_for=dict(voting.ways) if voting is not None else {},
+        may_break_glass=voting is not None and voting.may_break_glass,
+        is_stuck=voting is not None and voting.is_stuck,
     )
 
 

@@ -185,6 +185,9 @@ class VoteShape(Shown, frozen=True, kw_only=True):
     assurance: Assurance
     """How sure it is that it was this person."""
     on_behalf_of: str | None
+    """Whose vote it is, where a delegate cast it."""
+    breaks_glass: bool
+    """They went ahead alone."""
 
 
 class ApprovalShape(Shown, frozen=True, kw_only=True):
@@ -268,6 +271,12 @@ class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
     """How many approvals are missing at least; null where no votes are needed, or it is decided."""
     your_vote: str | None
     """What the user's yes would do: «completes it», or how many it leaves missing; null where it cannot count."""
+    votes_for: dict[str, str]
+    """For whom else the user could vote (`on_behalf_of`), and what that would do."""
+    may_break_glass: bool
+    """Whether the user could go ahead alone (`break_glass`), with a reason."""
+    is_stuck: bool
+    """Too few people are left who could approve it: put people into the groups, or reject it."""
 
 
 class DecidedApproval(ApprovalShape, frozen=True, kw_only=True):

@@ -107,7 +107,8 @@ async def metrics(ask: ApiRequest[Nothing, Nothing]) -> Response:
     web.meter.dropped_listeners = web.feed.dropped
     numbers, health = await web.desk.store.numbers(), await web.desk.health()
     policy = await policy_state(web.desk.store)
-    text = web.meter.text(numbers, health, policy, listeners=web.feed.listeners)
+    reviews = len(await web.desk.reviews_owed())
+    text = web.meter.text(numbers, health, policy, listeners=web.feed.listeners, reviews=reviews)
     return Response(text, 200, media_type=CONTENT_TYPE)
 
 

@@ -9,7 +9,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from placet.desk.api import aap, approvals, gate, grants, hooks, operators, people, runs, subscriptions, system
+from placet.desk.api import (
+    aap,
+    approvals,
+    approvers,
+    gate,
+    grants,
+    hooks,
+    operators,
+    people,
+    runs,
+    subscriptions,
+    system,
+)
 from placet.desk.api.openapi import describe
 from placet.desk.api.operations import Operation, routes_of
 from placet.facts.codec import encode
@@ -18,6 +30,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *runs.OPERATIONS,
     *grants.OPERATIONS,  # before those of approvals, whose ids may hold slashes
     *approvals.OPERATIONS,
+    *approvers.OPERATIONS,
     *people.OPERATIONS,
     *operators.OPERATIONS,
     *gate.OPERATIONS,

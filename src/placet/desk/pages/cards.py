@@ -29,6 +29,7 @@ from placet.facts.ids import request_id
 from placet.facts.preview import written_otherwise
 from placet.facts.verdict_words import WORDS
 from placet.service.guest_tools import lacks
+from placet.service.stuck import all_who_could
 
 MAX_NAMES = 12
 MAX_COUNTED = 200
@@ -160,6 +161,11 @@ class RequestCard:
         return all(is_link(each) or not wanted_of(each).get("required") for each in self._asked())
 
     @property
+    def may_otherwise(self) -> bool:
+        """Whether there is another yes than a plain one: for somebody else, or alone."""
+        return self.voting is not None and (bool(self.voting.ways) or self.voting.may_break_glass)
+
+    @property
     def answer_schema(self) -> JsonObject | None:
         """The schema of an answer, where the call asks for values."""
         asked = {key: each for key, each in (self.request.questions or {}).items() if not is_link(each)}
@@ -174,6 +180,8 @@ class RequestCard:
     def panels(self) -> list[tuple[str, str, str]]:
         """What opens a form: the verb, its key, its word. «Run it again» has no key."""
         allowed = [verb for verb in self.labels if verb in _KEYS and (verb == "reject" or self.why_not is None)]
+        if self.why_not is not None and self.may_otherwise:
+            allowed.append("more")
         if isinstance(self.request.arguments, str):
             allowed = [verb for verb in allowed if verb != "edit"]
         keys = _KEYS | {"more": ""} if self.differs.care == "high" else _KEYS
@@ -234,7 +242,13 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> RequestCard:
         asked_table=argument_table(request.arguments, schema) if request.status == "edited" else None,
         lines=shown_lines(runs_with),
         story=found,
-        voting=await voting_of(web, actor, request),
+        voting=await voting_of(
+            web,
+            actor,
+            request,
+            everybody=await all_who_could(web.desk.store) if request.ballot is not None else None,
+            with_ways=True,
+        ),
         also_decides=await _also_decided(web, request),
         steps=steps,
         steps_left_out=left_out,

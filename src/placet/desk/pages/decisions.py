@@ -110,12 +110,23 @@ def read_decision(web: Web, card: RequestCard, form: Form, verb: str) -> tuple[D
     )
     if panel is None:
         return decision, None
+    decision = _in_whose_name(decision, values.whose)
+    if decision.break_glass and not decision.reason:
+        panel.problems = ["To go ahead alone needs a note: say why."]
+        return None, panel
     filled = _filled_in(decision, card, form, panel)
     always, problems = always_of(values, original_arguments(card), web.clock.now())
     if filled is None or problems:
         panel.problems = panel.problems or problems
         return None, panel
     return msgspec.structs.replace(filled, always=always), panel
+
+
+def _in_whose_name(decision: Decision, whose: str) -> Decision:
+    if whose == "alone":
+        return msgspec.structs.replace(decision, break_glass=True)
+    principal = whose.removeprefix("for ") if whose.startswith("for ") else None
+    return msgspec.structs.replace(decision, on_behalf_of=principal)
 
 
 def _panel(card: RequestCard, form: Form, verb: str) -> Panel | None:

@@ -234,6 +234,7 @@ async def list_context(request: Request, filters: Filters, cursor: str | None, o
         "agents": sorted({*ours, *found.agents, filters.agent} - {""}),
         "tools": sorted({*found.tools, filters.tool} - {""}),
         "statuses": STATUS_OPTIONS,
+        "reviews_owed": len(await web.desk.reviews_owed()),
         "card": None,
         "panel": None,
         "problem": None,

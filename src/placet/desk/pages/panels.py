@@ -54,6 +54,8 @@ class Values:
     confirm: str = ""
     """The tool's name, typed: a second look at what is wide."""
     same: list[str] = field(default_factory=list)
+    whose: str = ""
+    """Whose word it is: mine, `for NAME`, or `alone`."""
 
     @property
     def has_bounds(self) -> bool:
@@ -115,7 +117,8 @@ def original_arguments(card: RequestCard) -> JsonObject:
 def values_of(form: Form | None) -> Values:
     if form is None:
         return Values()
-    texts = {name: form.text(name) for name in ("message", "output", "reason", "always", "uses", "until", "confirm")}
+    names = ("message", "output", "reason", "always", "uses", "until", "confirm", "whose")
+    texts = {name: form.text(name) for name in names}
     return Values(**texts, same=form.getlist("same"))
 
 

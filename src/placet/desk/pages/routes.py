@@ -10,7 +10,18 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from placet.desk.pages import always, argument_parts, audit, decisions, inbox, login, people, runs, subscriptions
+from placet.desk.pages import (
+    always,
+    approvers,
+    argument_parts,
+    audit,
+    decisions,
+    inbox,
+    login,
+    people,
+    runs,
+    subscriptions,
+)
 from placet.desk.pages.rendering import STATIC, Notice, is_partial, render, show
 from placet.desk.web.problems import Problem
 
@@ -72,6 +83,8 @@ def page_routes() -> list[BaseRoute]:
         post("/invitation", login.follow_invitation),
         get("/people", people.people),
         post("/people", people.change_people),
+        get("/approvers", approvers.approvers),
+        post("/approvers", approvers.change_approvers),
         get("/subscriptions", subscriptions.subscriptions),
         post("/subscriptions", subscriptions.change_subscriptions),
         get("/account", people.account),

@@ -10,12 +10,13 @@ from typing import Literal
 
 import msgspec
 
+from placet.core.casting import Known
 from placet.core.deciding import facts_to_revoke
 from placet.core.four_eyes import guest_of, parties_of
 from placet.core.state import RunFold
 from placet.core.votes import Person
 from placet.declare.decisions import Grant
-from placet.desk.access.people import Actor, may_end, refuse_if_not_allowed, why_not
+from placet.desk.access.people import Actor, lower_role, may_end, refuse_if_not_allowed, why_not
 from placet.desk.desk import DeskRequest, DeskRun
 from placet.desk.voting import ballot_on, outlook, standing_of
 from placet.desk.web.context import Web
@@ -28,6 +29,7 @@ from placet.facts.ids import split_request_id
 from placet.facts.verdict_words import verdict_behind
 from placet.runtime.journal import load_recent
 from placet.service.questions import FoundRequest
+from placet.service.stuck import is_stuck
 
 logger = logging.getLogger("placet.desk")
 
@@ -66,6 +68,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     always: bool | Always = False
     digest: str | None = None
     """What the request showed: if it has changed since, nothing is decided."""
+    on_behalf_of: str | None = None
+    """It is the vote of this person, who delegated theirs to you."""
+    break_glass: bool = False
+    """Go ahead alone, where the requirement allows it: with a reason, and a review is owed then."""
 
 
 async def request_or_404(web: Web, request_id: str) -> DeskRequest:
@@ -144,7 +150,16 @@ async def why_not_decide(web: Web, actor: Actor, request: DeskRequest, verdict: 
     return None
 
 
-async def _outlook(web: Web, actor: Actor, request: DeskRequest, verdict: Verdict) -> int | None:
+async def _outlook(
+    web: Web,
+    actor: Actor,
+    request: DeskRequest,
+    verdict: Verdict,
+    on_behalf_of: str | None = None,
+    reason: str | None = None,
+    *,
+    break_glass: bool = False,
+) -> int | None:
     """How many approvals would be missing after this actor's vote; None where votes do not decide. AccessDenied where
     it could not count."""
     found = await load_recent(web.desk.store, request.run_id)
@@ -153,9 +168,20 @@ async def _outlook(web: Web, actor: Actor, request: DeskRequest, verdict: Verdic
     ballot = ballot_on(entry, number) if entry is not None else None
     if found is None or entry is None or ballot is None or entry.decision is not None:
         return None
-    at = ballot.time_after(actor.name, web.clock.now())
+    at = ballot.time_after(on_behalf_of or actor.name, web.clock.now())
     said: Verdict = "reject" if verdict == "reject" else "approve"
-    vote = VoteCast(call, number, entry.digest, said, actor.name, at, assurance=actor.assurance)
+    vote = VoteCast(
+        call,
+        number,
+        entry.digest,
+        said,
+        actor.name,
+        at,
+        reason,
+        assurance=actor.assurance,
+        on_behalf_of=on_behalf_of,
+        breaks_glass=break_glass,
+    )
     return await outlook(web.desk.store, found[2], vote)
 
 
@@ -168,10 +194,18 @@ class Voting(msgspec.Struct, frozen=True, kw_only=True):
     yours: str | None
     """What a yes of theirs would do; None where it cannot count."""
     has_voted: bool
+    ways: Sequence[tuple[str, str]] = ()
+    """For whom else they could vote, by a delegation, and what that would do."""
+    may_break_glass: bool = False
+    """They could go ahead alone, with a reason."""
+    is_stuck: bool = False
+    """Too few people are left who could approve it."""
 
 
-async def voting_of(web: Web, actor: Actor, request: DeskRequest) -> Voting | None:
-    """None where votes do not decide, or have decided."""
+async def voting_of(
+    web: Web, actor: Actor, request: DeskRequest, *, everybody: Known | None = None, with_ways: bool = False
+) -> Voting | None:
+    """None where votes do not decide, or have decided. `everybody`: all who could vote; are they enough?"""
     if request.ballot is None or request.status != "pending":
         return None
     try:
@@ -188,8 +222,55 @@ async def voting_of(web: Web, actor: Actor, request: DeskRequest) -> Voting | No
     with contextlib.suppress(PlacetError):
         left = await _outlook(web, actor, request, "approve")
         yours = "completes it" if not left else f"leaves {left} missing"
-    has_voted = any(vote.by == actor.name for vote in ballot.votes)
-    return Voting(line=stands.line, missing=stands.missing, votes=stands.votes, yours=yours, has_voted=has_voted)
+    return Voting(
+        line=stands.line,
+        missing=stands.missing,
+        votes=stands.votes,
+        yours=yours,
+        has_voted=any(vote.by == actor.name for vote in ballot.votes),
+        ways=await _other_ways(web, actor, request) if with_ways else (),
+        may_break_glass=with_ways and await _may_break_glass(web, actor, request),
+        is_stuck=everybody is not None and is_stuck(found[2], entry, ballot, everybody),
+    )
+
+
+async def _other_ways(web: Web, actor: Actor, request: DeskRequest) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for principal in await web.desk.principals_of(actor.name):
+        with contextlib.suppress(PlacetError):
+            acting = await _acting(web, actor, principal)
+            refuse_if_not_allowed(acting, None, agent=request.agent, tool=request.tool, started_by=None, four_eyes=())
+            left = await _outlook(web, actor, request, "approve", principal)
+            found.append((principal, "completes it" if not left else f"leaves {left} missing"))
+    return found
+
+
+async def _may_break_glass(web: Web, actor: Actor, request: DeskRequest) -> bool:
+    """Whether this actor could decide alone, if they said why."""
+    if not actor.may_decide(request.agent, request.tool):
+        return False
+    with contextlib.suppress(PlacetError):
+        left = await _outlook(web, actor, request, "approve", reason="…", break_glass=True)
+        plain = await _alone(web, actor, request)
+        return left == 0 and not plain
+    return False
+
+
+async def _alone(web: Web, actor: Actor, request: DeskRequest) -> bool:
+    """Whether a plain yes of this actor decides: then there is nothing to break."""
+    with contextlib.suppress(PlacetError):
+        return await _outlook(web, actor, request, "approve") == 0
+    return False
+
+
+async def _acting(web: Web, actor: Actor, on_behalf_of: str | None) -> Actor:
+    """The actor with the rights of those for whom they vote: a delegate can decide no more than their principal."""
+    if on_behalf_of is None:
+        return actor
+    principal = await web.accounts.user(on_behalf_of)
+    if principal is None:
+        raise AccessDenied(f"There is no user '{on_behalf_of[:80]}' at this desk: nothing was decided.")
+    return msgspec.structs.replace(actor, role=lower_role(actor.role, principal.role), decides=principal.decides)
 
 
 async def decide(
@@ -210,7 +291,7 @@ async def decide(
     people = await _people(web, actor, run) if four_eyes else {}
     try:
         refuse_if_not_allowed(
-            actor,
+            await _acting(web, actor, decision.on_behalf_of),
             decision.decision,
             agent=request.agent,
             tool=request.tool,
@@ -237,18 +318,26 @@ async def decide(
             via=actor.via,
             assurance=actor.assurance,
             not_before=not_before,
+            on_behalf_of=decision.on_behalf_of,
+            break_glass=decision.break_glass,
         )
     except PlacetError as error:
         web.meter.count_decision(decision.decision, "refused")
         _note("decision_refused", actor, request, decision, error.code)
         raise await _explained(web, request, decision, error) from error
     web.meter.count_decision(decision.decision, "taken")
+    if decision.break_glass:
+        web.meter.broken_glass += 1
     _note("decision_taken", actor, request, decision)
     return found
 
 
 def _note(action: str, actor: Actor, request: DeskRequest, decision: Decision, code: str | None = None) -> None:
     fields = {"request_id": request.id, "by": actor.name, "via": actor.via, "verdict": decision.decision}
+    if decision.on_behalf_of is not None:
+        fields["on_behalf_of"] = decision.on_behalf_of
+    if decision.break_glass:
+        fields["break_glass"] = "yes"
     logger.info("decision", extra={"action": action, **fields, **({} if code is None else {"code": code})})
 
 

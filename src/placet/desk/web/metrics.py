@@ -24,6 +24,8 @@ class Meter:
         """By method, route and status."""
         self.decisions: Counter[tuple[str, str]] = Counter()
         """By verdict and outcome."""
+        self.broken_glass = 0
+        """How often somebody went ahead alone."""
         self.dropped_listeners = 0
         self._buckets: Counter[float] = Counter()
         self._seconds = 0.0
@@ -36,9 +38,12 @@ class Meter:
     def count_decision(self, verdict: str, outcome: str) -> None:
         self.decisions[verdict, outcome] += 1
 
-    def text(self, store: StoreNumbers, engine: EngineHealth, policy: PolicyState, *, listeners: int) -> str:
-        """All figures, as one page."""
-        of_store = (*store_families(store), *policy_families(policy))
+    def text(
+        self, store: StoreNumbers, engine: EngineHealth, policy: PolicyState, *, listeners: int, reviews: int = 0
+    ) -> str:
+        """All figures, as one page. `reviews`: how many are owed after somebody went ahead alone."""
+        owed = gauge("placet_reviews_owed", "Reviews owed after somebody went ahead alone.", reviews)
+        of_store = (*store_families(store), *policy_families(policy), owed)
         return metrics_page([*of_store, *self._process(engine, listeners), *self._counts()])
 
     def _process(self, engine: EngineHealth, listeners: int) -> Iterator[Metric]:
@@ -55,6 +60,8 @@ class Meter:
         for (verdict, outcome), number in sorted(self.decisions.items()):
             decisions.add_metric([verdict, outcome], number)
         yield decisions
+        text = "How often somebody went ahead alone here."
+        yield CounterMetricFamily("placet_break_glass", text, value=self.broken_glass)
         requests = CounterMetricFamily(
             "placet_http_requests", "Requests that were answered.", labels=["method", "route", "status"]
         )

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 import msgspec
 
 from placet.core.log import Line, Log
+from placet.facts.errors import StoreError
 from placet.facts.events import AnyFact, GrantMade, GrantRevoked, HoldPlaced, Pattern, StandingGrantMade
+from placet.facts.voting_settings import NO_SETTINGS, VotingSettings
 from placet.ports import OPERATORS, Hold, RecordStep, StoredRecord
 from placet.stores.sql.rows import checked, lines_in, text_of
 from placet.stores.sql.statements import Row, Statement, Steps
@@ -17,11 +19,22 @@ from placet.stores.sql.statements import Row, Statement, Steps
 SETTING = "setting"
 """The kind of the records that say how all desks on a store are set."""
 FOUR_EYES = "four-eyes"
+VOTING = "voting"
 
 
 def read_patterns(record: StoredRecord | None) -> list[Pattern]:
     """Where four eyes are demanded, out of the record that says so."""
     return [] if record is None else msgspec.json.decode(record.data, type=list[Pattern])
+
+
+def read_voting(record: StoredRecord | None) -> VotingSettings:
+    """How voting is set, out of the record that says so."""
+    if record is None:
+        return NO_SETTINGS
+    try:
+        return msgspec.json.decode(record.data, type=VotingSettings)
+    except msgspec.MsgspecError as error:  # who has to approve is not guessed
+        raise StoreError(f"How voting is set cannot be read ({error}): it was altered.") from error
 
 
 def whole_log(rows: Sequence[Row]) -> Log:

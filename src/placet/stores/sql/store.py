@@ -34,6 +34,7 @@ from placet.facts.events import (
     StandingGrantMade,
 )
 from placet.facts.ids import call_key, key_of_request
+from placet.facts.voting_settings import VotingSettings
 from placet.ports import (
     FeedEntry,
     Hold,
@@ -57,12 +58,14 @@ from placet.stores.sql.news import NewsSignal
 from placet.stores.sql.operators import (
     FOUR_EYES,
     SETTING,
+    VOTING,
     audited,
     change_records,
     keep_grant,
     placed,
     read_patterns,
     read_records,
+    read_voting,
     revoke_grant,
     whole_log,
 )
@@ -405,6 +408,9 @@ class SQLStore(ABC):
 
     async def four_eyes(self) -> Sequence[Pattern]:
         return read_patterns(await self.record(SETTING, FOUR_EYES))
+
+    async def voting_settings(self) -> VotingSettings:
+        return read_voting(await self.record(SETTING, VOTING))
 
     async def expire_records(self, limit: int = 1000) -> int:
         await self._write(budgets.forget_old, self._at(None) - KEPT_AFTER, limit)
