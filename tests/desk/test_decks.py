@@ -9,7 +9,7 @@ import pytest
 
 from placet.clock import SYSTEM_CLOCK
 from placet.desk import Desk
-from placet.desk.pages.decks import Deck, Single, deck_of, lines_of
+from placet.desk.pages.decks import Deck, Single, all_lines, deck_of
 from placet.desk.pages.form_data import Filters
 from placet.desk.web.waiting import Waiting
 from placet.facts.codec import JsonObject
@@ -21,7 +21,7 @@ USUAL: list[JsonObject] = [{"order": f"{1000 + n}", "cents": 3900 + n * 50} for 
 
 async def listed(known: Waiting, filters: Filters | None = None) -> list[Deck | Single]:
     await known.refresh(SYSTEM_CLOCK.now())
-    return lines_of(known, filters or Filters())
+    return [line for _, line in all_lines(known, filters or Filters())]
 
 
 async def test_alike_requests_are_one_line_and_the_odd_one_has_its_own(any_url: str) -> None:

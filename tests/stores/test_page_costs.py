@@ -33,6 +33,10 @@ INSERT INTO placet_requests (id, run, call, number, status, agent, tool, data)
 SELECT 'run_' || n || ':1.0#1', n + 1, '1.0', 1, 'pending', 'Clerk', 'pay', data
 FROM numbers, (SELECT data FROM placet_requests LIMIT 1) AS one
 """
+SOME_WORDS = """
+SELECT ordinal, array_to_tsvector((SELECT array_agg('word' || n * (ordinal % 1000)) FROM generate_series(1, 30) AS n))
+FROM placet_requests
+"""
 _PENDING = {"after": 50, "limit": 51, "status": "pending"}
 _RECENT = {"before": 9000, "limit": 9, "now": 0}
 PAGES: list[tuple[str, dict[str, Any]]] = [
@@ -70,6 +74,32 @@ def test_postgresql_finds_a_page_by_an_index_and_reads_few_rows(
     with psycopg.connect(full_database) as db:
         plan = "\n".join(row[0] for row in db.execute(f"EXPLAIN {text}".encode(), given))
 
+    assert "Seq Scan" not in plan, plan
+
+
+@pytest.mark.parametrize("name", ["found", "found_newest", "count_found"])
+def test_sqlite_searches_by_words_first_and_then_takes_the_rows_that_it_found(full_file: Path, name: str) -> None:
+    given = _PENDING | {"words": '"a"*', "run_id": None, "agent": None, "tool": None}
+    db = sqlite3.connect(full_file)
+    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql(name, _filters(given))}", given)]
+    db.close()
+
+    steps = [step for step in plan if "placet_" in step]
+    assert "VIRTUAL TABLE" in steps[0], plan
+    assert "PRIMARY KEY" in steps[1], plan
+    assert not [step for step in plan if "TEMP B-TREE" in step], plan
+
+
+@pytest.mark.parametrize("name", ["found", "found_newest", "count_found"])
+def test_postgresql_searches_by_the_index_of_words(full_database: str, name: str) -> None:
+    given = _PENDING | {"words": "'rare':*", "after": FEWER // 2, "run_id": None, "agent": None, "tool": None}
+    text = postgres_sql(name, _filters(given)).decode()
+    with psycopg.connect(full_database, autocommit=True) as db:
+        db.execute(f"INSERT INTO placet_search {SOME_WORDS} ON CONFLICT DO NOTHING".encode())
+        db.execute(b"VACUUM ANALYZE placet_search")
+        plan = "\n".join(row[0] for row in db.execute(f"EXPLAIN {text}".encode(), given))
+
+    assert "placet_search_by_word" in plan, plan
     assert "Seq Scan" not in plan, plan
 
 

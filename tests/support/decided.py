@@ -57,6 +57,7 @@ async def waiting(
     summaries: Sequence[str] = (),
     irreversible: bool = False,
     at: float | None = None,
+    expires_at: float | None = None,
 ) -> RunWriter:
     """A run in which these calls wait for a person."""
     run = RunWriter(agent, at=SYSTEM_CLOCK.now() - 60 if at is None else at)
@@ -66,7 +67,7 @@ async def waiting(
     ]
     said = [*summaries, *[None] * (len(calls) - len(summaries))]
     held = [
-        e.CallHeld(f"1.{n}", f"digest 1.{n}", f"function:{tool}", "print", None, None, None, text, irreversible)
+        e.CallHeld(f"1.{n}", f"digest 1.{n}", f"function:{tool}", "print", None, expires_at, None, text, irreversible)
         for n, text in enumerate(said)
     ]
     answer = e.ResponseReceived(None, output, e.Usage())

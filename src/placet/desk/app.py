@@ -32,6 +32,7 @@ from placet.desk.web.waiting import Waiting
 from placet.facts.errors import PlacetError
 from placet.service.baselines import Baselines
 from placet.service.guest_sweep import sweep_guests
+from placet.service.search_index import SearchIndex
 
 logger = logging.getLogger("placet.desk")
 
@@ -68,6 +69,8 @@ def create_app(
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         samples = Baselines(desk.store, clock)
         tasks = [asyncio.create_task(_tidy_up(web)), asyncio.create_task(samples.serve())]
+        if chosen.search:
+            tasks.append(asyncio.create_task(SearchIndex(desk.store).serve()))
         if not desk.drives_runs:  # a desk that drives looks after guests, and tells what happens, by itself
             tasks.append(asyncio.create_task(sweep_guests(desk.store, desk.guests, clock)))
             tasks.append(asyncio.create_task(desk.outbox.serve()))

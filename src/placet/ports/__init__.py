@@ -29,9 +29,11 @@ from placet.ports.models import (
     ToolSpec,
 )
 from placet.ports.stores import (
+    MAX_COUNTED,
     OPERATORS,
     DeskStore,
     FeedEntry,
+    Found,
     IndexedOperators,
     IndexedRun,
     Lease,
@@ -49,10 +51,12 @@ from placet.ports.stores import (
 )
 
 __all__ = [  # what stands in other files and is imported from here
+    "MAX_COUNTED",
     "OPERATORS",
     "Declared",
     "DeskStore",
     "FeedEntry",
+    "Found",
     "Hold",
     "IndexedOperators",
     "IndexedRun",

@@ -153,6 +153,19 @@ class RequestQuery(msgspec.Struct, frozen=True, kw_only=True):
     newest_first: bool = False
 
 
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of what a search found, and how much there is."""
+
+    rows: list[RequestRecord]
+    cursor: str | None
+    total: int
+    """Counted up to a limit, `MAX_COUNTED`: there may be more."""
+
+
+MAX_COUNTED = 10_000
+"""Rows that are counted for a total: further, «10000 or more» is said."""
+
+
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     status: RunStatus | None = None
     agent: str | None = None
@@ -296,6 +309,20 @@ class DeskStore(Store, RecordStore, Protocol):
         ...
 
     async def request(self, request_id: str) -> RequestRecord | None: ...
+
+    async def count_requests(self, query: RequestQuery, most: int = MAX_COUNTED) -> int:
+        """How many requests the query's conditions hold for, counted up to `most`."""
+        ...
+
+    async def index_words(self, words: Mapping[str, Sequence[str]]) -> None:
+        """By which words (`core.words`) each of these requests is found from now on. One that is gone, or whose run was
+        erased, is passed over. What is erased or deleted later takes its words along."""
+        ...
+
+    async def search(self, words: Sequence[str], query: RequestQuery) -> Found:
+        """The requests of a query that have all words, or words that begin with them, as far as they are indexed. The
+        words are as `core.words.words_asked` gives them; none: nothing is found."""
+        ...
 
     async def runs(self, query: RunQuery) -> Page[RunRecord]:
         """Newest first."""

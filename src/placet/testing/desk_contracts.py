@@ -25,6 +25,7 @@ from placet.testing.run_writer import (
     until,
     within,
 )
+from placet.testing.search_contract import SearchContract
 
 __all__ = [
     "PATIENCE",
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 
-class DeskStoreContract(DeskListContract, DeskLeaseContract):
+class DeskStoreContract(DeskListContract, DeskLeaseContract, SearchContract):
     """`open_store` gives a store; called again inside one check, another object on the same data."""
 
     # -- logs -------------------------------------------------------------------------------------------------------

@@ -90,6 +90,11 @@ class RunWriter:
     async def decide(self, store: DeskStore, call: str = "1.0", verdict: e.Verdict = "approve") -> None:
         await self.append(store, self.decided(call, verdict))
 
+    def cancelled(self, *calls: str) -> list[e.AnyFact]:
+        """What ends a run of which these calls wait."""
+        ends: list[e.AnyFact] = [e.CallEnded(call, "cancelled", "no") for call in calls or ("1.0",)]
+        return [*ends, e.CancelAsked("ann", self.at), e.RunCancelled()]
+
     async def end(self, store: DeskStore, lease: Lease | None = None) -> None:
         """End a run that has begun and asked nothing."""
         answer = e.ResponseReceived(None, [{"type": "message", "role": "assistant", "content": "bye"}], e.Usage())

@@ -85,7 +85,7 @@ async def test_keys_select_go_to_filters_show_help_and_change_pages(desk: Runnin
     await press(page, "t")
     await expect(page.locator("#card-title")).to_have_text("1 request")
     await press(page, "/")
-    await expect(page.get_by_label("Status")).to_be_focused()
+    await expect(page.get_by_role("searchbox")).to_be_focused()
     await page.locator("#card-title").focus()
     await press(page, "g", "r")
 

@@ -5,10 +5,14 @@ Rule of this file: what is unusual, cannot be undone, or is no plain approval is
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
+from typing import TypeAlias
 
 from placet.core.baseline import Value
 from placet.desk.pages.form_data import Filters
@@ -23,7 +27,7 @@ MAX_FIELDS = 6
 PREFIX = "deck-"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Deck:
     """Requests that are alike: the same tool and agent, arguments of the same names, asked for the same reason."""
 
@@ -42,6 +46,18 @@ class Deck:
         return self.members[0].place
 
     @property
+    def newest(self) -> float:
+        return self.members[-1].place[0]
+
+    @property
+    def care(self) -> Care:
+        return "usual" if self.usual == len(self.members) else "plain"
+
+    @property
+    def count(self) -> int:
+        return len(self.members)
+
+    @property
     def tool(self) -> str:
         return self.members[0].request.tool
 
@@ -49,16 +65,16 @@ class Deck:
     def agent(self) -> str:
         return self.members[0].request.agent
 
-    @property
+    @cached_property
     def usual(self) -> int:
         return sum(each.care == "usual" for each in self.members)
 
-    @property
+    @cached_property
     def expires_at(self) -> float | None:
         """The earliest deadline in it."""
         return min((each.request.expires_at for each in self.members if each.request.expires_at), default=None)
 
-    @property
+    @cached_property
     def parts(self) -> list[tuple[str, str]]:
         """What its members want, in one line: names and values apart, as in the line of one request."""
         sentence = _common_sentence([each.request.summary or "" for each in self.members])
@@ -80,20 +96,59 @@ class Single:
         return self.waits.place
 
     @property
+    def newest(self) -> float:
+        return self.waits.place[0]
+
+    @property
+    def expires_at(self) -> float | None:
+        return self.waits.request.expires_at
+
+    @property
+    def count(self) -> int:
+        return 1
+
+    @property
     def care(self) -> Care:
         return self.waits.care or "plain"
 
 
-def lines_of(waiting: Waiting, filters: Filters) -> list[Deck | Single]:
-    """All lines of the list, oldest first."""
-    found: list[Deck | Single] = []
+def all_lines(waiting: Waiting, filters: Filters) -> list[tuple[Key, Deck | Single]]:
+    """All lines of the list, in its order, each with its key."""
+    return ordered(_all_lines(waiting, filters), filters.sort)
+
+
+def singles(waiting: Waiting, filters: Filters, found: Iterable[tuple[str, str]]) -> list[tuple[Key, Deck | Single]]:
+    """The same of a few requests, by run and id, each in a line of its own. What does not wait any more is left out."""
+    wanted = [next((each for each in waiting.of_run(run) if each.request.id == of), None) for run, of in found]
+    return ordered((Single(each) for each in wanted if each is not None), filters.sort)
+
+
+def ordered(lines: Iterable[Deck | Single], sort: str) -> list[tuple[Key, Deck | Single]]:
+    return sorted(((key_of(line, sort), line) for line in lines), key=itemgetter(0))
+
+
+def _all_lines(waiting: Waiting, filters: Filters) -> Iterator[Deck | Single]:
     for like, group in waiting.groups.items():
         first = group[0].request
         if (filters.agent and filters.agent != first.agent) or (filters.tool and filters.tool != first.tool):
             continue
         wanted = [each for each in group if not filters.run or each.request.run_id == filters.run]
-        found += _grouped(like, wanted) if filters.is_grouped else map(Single, wanted)
-    return sorted(found, key=lambda line: line.place)
+        yield from _grouped(like, wanted) if filters.is_grouped else map(Single, wanted)
+
+
+_CARE_FIRST: dict[Care, float] = {"high": 0, "unusual": 1, "plain": 2, "usual": 3}
+
+Key: TypeAlias = tuple[float, float, str, tuple[int, ...]]
+
+
+def key_of(line: Deck | Single, sort: str) -> Key:
+    """Where a line stands in an order. No two lines have the same: a page begins behind one."""
+    at, run_id, numbers = line.place
+    if sort == "newest":
+        return -line.newest, at, run_id, numbers
+    if sort == "deadline":
+        return math.inf if line.expires_at is None else line.expires_at, at, run_id, numbers
+    return _CARE_FIRST[line.care] if sort == "risk" else 0.0, at, run_id, numbers
 
 
 def deck_of(waiting: Waiting, filters: Filters, deck_id: str) -> Deck | None:

@@ -13,6 +13,9 @@ from placet.core.index import RequestStatus
 from placet.desk.web.guards import form_fields
 
 STATUSES: tuple[str, ...] = get_args(RequestStatus)
+MAX_WORDS = 300
+"""Characters of a search."""
+SORTS = {"": "oldest first", "newest": "newest first", "deadline": "deadline first", "risk": "most care first"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +28,19 @@ class Filters:
     run: str = ""
     view: str = ""
     """`each`: every request has a line of its own; else what is alike stands together."""
+    words: str = ""
+    """What they are searched by: what is found has lines of its own."""
+    sort: str = ""
+    """One of `SORTS`; empty: oldest first."""
 
     @property
     def is_grouped(self) -> bool:
-        return self.status == "pending" and self.view != "each"
+        return self.status == "pending" and self.view != "each" and not self.words
+
+    @property
+    def sorts(self) -> list[tuple[str, str]]:
+        """The orders that this list can have: who decided about has neither a deadline nor a risk any more."""
+        return [(name, SORTS[name]) for name in SORTS if self.status == "pending" or name in ("", "newest")]
 
     @property
     def other_view(self) -> dict[str, str]:
@@ -39,9 +51,8 @@ class Filters:
     def query(self) -> dict[str, str]:
         """What stands in the address; what is the default does not."""
         found = {"status": "" if self.status == "pending" else self.status, "agent": self.agent}
-        return {
-            key: each for key, each in {**found, "tool": self.tool, "run": self.run, "view": self.view}.items() if each
-        }
+        rest = {"tool": self.tool, "run": self.run, "view": self.view, "q": self.words, "sort": self.sort}
+        return {key: each for key, each in {**found, **rest}.items() if each}
 
     @property
     def text(self) -> str:
@@ -49,14 +60,17 @@ class Filters:
 
     @property
     def is_set(self) -> bool:
-        return bool(replace(self, view="").query)
+        """Whether it shows less than all that waits."""
+        return bool(replace(self, view="", sort="").query)
 
 
 def filters_of(given: Mapping[str, str]) -> Filters:
     status = given.get("status") or "pending"
     known = status if status in STATUSES or status == "all" else "pending"
     view = "each" if given.get("view") == "each" else ""
-    return Filters(known, given.get("agent", ""), given.get("tool", ""), given.get("run", ""), view)
+    words, sort = " ".join(given.get("q", "").split())[:MAX_WORDS], given.get("sort", "")
+    found = Filters(known, given.get("agent", ""), given.get("tool", ""), given.get("run", ""), view, words)
+    return replace(found, sort=sort) if sort in dict(found.sorts) else found
 
 
 def filters_of_text(text: str) -> Filters:

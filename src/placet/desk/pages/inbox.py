@@ -15,19 +15,21 @@ from placet.desk.desk import DeskRequest
 from placet.desk.pages.argument_parts import arguments_of
 from placet.desk.pages.arguments import in_one_line, in_parts
 from placet.desk.pages.cards import MAX_COUNTED, STATUS_LABEL, RequestCard, card_of, notice_of
-from placet.desk.pages.decks import PREFIX, Deck, lines_of
+from placet.desk.pages.decks import PREFIX, Deck
 from placet.desk.pages.form_data import STATUSES, Filters, filters_of
+from placet.desk.pages.listing import MAX_FOUND, listed
 from placet.desk.pages.panels import Panel, panel_of
 from placet.desk.pages.rendering import about, is_partial, link, show
 from placet.desk.pages.tables import table_of_deck
+from placet.desk.pages.views import views_of
 from placet.desk.web.context import Web, actor_of, web_of
 from placet.desk.web.deciding import request_meant, request_or_404, voting_of
 from placet.desk.web.problems import Problem
-from placet.desk.web.waiting import Care, Place, Waits
+from placet.desk.web.waiting import Care
 from placet.facts.codec import JsonObject
-from placet.facts.errors import UserError
+from placet.ports import MAX_COUNTED as MAX_COUNTED_IN_ALL
+from placet.ports import RequestQuery
 
-PAGE = 50
 STATUS_OPTIONS = [*((name, STATUS_LABEL[name].lower()) for name in STATUSES), ("all", "all")]
 NEW = 3.0
 """Seconds for which a row is marked as new."""
@@ -133,75 +135,6 @@ def deck_row(deck: Deck) -> DeckRow:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One page of the list."""
-
-    lines: list[DeckRow | DeskRequest]
-    cursor: str | None
-    cares: dict[str, Care]
-    """How much care each of the requests needs, as far as it is known."""
-    agents: set[str]
-    tools: set[str]
-
-
-async def listed(web: Web, filters: Filters, cursor: str | None) -> Listed:
-    if filters.status == "pending":
-        return await _listed_waiting(web, filters, cursor)
-    status: Any = None if filters.status == "all" else filters.status
-    page = await web.desk.requests(
-        status=status,
-        agent=filters.agent or None,
-        tool=filters.tool or None,
-        run_id=filters.run or None,
-        cursor=cursor,
-        limit=PAGE,
-    )
-    agents, tools = {row.agent for row in page.rows}, {row.tool for row in page.rows}
-    return Listed([*page.rows], page.cursor, {}, agents, tools)
-
-
-async def _listed_waiting(web: Web, filters: Filters, cursor: str | None) -> Listed:
-    """What waits, from memory: a page behind a place in the order, so that no line is hidden by what comes or goes."""
-    await web.waiting.refresh(web.clock.now())
-    after = place_of(cursor)
-    lines = [line for line in lines_of(web.waiting, filters) if after is None or line.place > after]
-    shown, cares = lines[:PAGE], {}
-    found: list[DeckRow | DeskRequest] = []
-    for line in shown:
-        if isinstance(line, Deck):
-            found.append(deck_row(line))
-            continue
-        request = await whole(web, line.waits)
-        if request is not None:
-            found.append(request)
-            cares[request.id] = line.care
-    first = [group[0].request for group in web.waiting.groups.values()]
-    following = cursor_at(shown[-1].place) if len(lines) > PAGE else None
-    return Listed(found, following, cares, {each.agent for each in first}, {each.tool for each in first})
-
-
-async def whole(web: Web, waits: Waits) -> DeskRequest | None:
-    """A request with its arguments; None where it is gone by now."""
-    return await web.desk.store.request(waits.request.id) if waits.is_cut else waits.request
-
-
-def cursor_at(place: Place) -> str:
-    return f"{place[0]!r}~{place[1]}~{'.'.join(map(str, place[2]))}"
-
-
-def place_of(cursor: str | None) -> Place | None:
-    """The place that a cursor names; None: the beginning."""
-    if cursor is None:
-        return None
-    at, _, rest = cursor.partition("~")
-    run_id, _, numbers = rest.partition("~")
-    try:
-        return float(at), run_id, tuple(map(int, numbers.split(".")))
-    except ValueError:
-        raise UserError(f"{cursor!r} is not a cursor of this list: pass the one that came with a page.") from None
-
-
 async def list_context(request: Request, filters: Filters, cursor: str | None, open_id: str = "") -> dict[str, Any]:
     """What the list needs; `ids` are its lines."""
     web, actor = web_of(request), actor_of(request)
@@ -209,8 +142,8 @@ async def list_context(request: Request, filters: Filters, cursor: str | None, o
     now = web.clock.now()
     ours = {agent.address for agent in web.desk.agents}
     rows = [
-        line
-        if isinstance(line, DeckRow)
+        deck_row(line)
+        if isinstance(line, Deck)
         else list_row(
             line,
             actor,
@@ -231,6 +164,11 @@ async def list_context(request: Request, filters: Filters, cursor: str | None, o
         "others": await _others(web, filters, cursor) if not rows else 0,
         "max_counted": MAX_COUNTED,
         "waiting_count": web.waiting.count,
+        "total": found.total,
+        "is_more": found.total >= MAX_COUNTED_IN_ALL,
+        "max_found": MAX_FOUND if found.is_cut else 0,
+        "has_search": web.settings.search,
+        "views": await views_of(web, actor),
         "agents": sorted({*ours, *found.agents, filters.agent} - {""}),
         "tools": sorted({*found.tools, filters.tool} - {""}),
         "statuses": STATUS_OPTIONS,
@@ -252,9 +190,7 @@ async def _standing(web: Web, actor: Actor, request: DeskRequest) -> str:
 
 async def _others(web: Web, filters: Filters, cursor: str | None) -> int:
     """How many requests wait that an empty list does not show."""
-    if not filters.is_set and cursor is None:
-        return 0
-    return len((await web.desk.requests(limit=MAX_COUNTED)).rows)
+    return await web.desk.store.count_requests(RequestQuery(), MAX_COUNTED) if filters.is_set or cursor else 0
 
 
 async def inbox(request: Request) -> Response:

@@ -21,6 +21,7 @@ from placet.desk.pages import (
     people,
     runs,
     subscriptions,
+    views,
 )
 from placet.desk.pages.rendering import STATIC, Notice, is_partial, render, show
 from placet.desk.web.problems import Problem
@@ -60,6 +61,7 @@ def page_routes() -> list[BaseRoute]:
         get("/inbox/arguments.json", argument_parts.arguments_json),
         get("/inbox/part", argument_parts.value_part),
         get("/inbox/lines", argument_parts.more_lines),
+        post("/inbox/views", views.change_views),
         post("/inbox/decide", decisions.decide_one),
         post("/inbox/revoke", decisions.revoke),
         post("/inbox/offer", decisions.accept_offer),

@@ -38,6 +38,8 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     listener_backlog: int = 512
     """Events that may wait for one slow listener before it is dropped."""
     heartbeat_seconds: float = 15.0
+    search: bool = True
+    """Requests can be searched: this process keeps the index of the store up to date."""
     undo_seconds: float = 5.0
     """How long the inbox leaves between a yes that one key gave and the call: until then it can be taken back."""
     idempotency_seconds: float = 24 * 3600.0

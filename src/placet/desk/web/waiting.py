@@ -10,8 +10,8 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -25,6 +25,10 @@ Care: TypeAlias = Literal["usual", "plain", "unusual", "high"]
 """How much care a yes needs. `usual`: one key. `plain`: two gestures. `unusual`: the odd values are acknowledged first.
 `high`: it cannot be undone, or may have happened: no key, no green button."""
 
+V = TypeVar("V")
+
+MAX_KEPT = 4
+"""Lists that were made of all that waits, and are kept until something is different."""
 PAGE = 500
 MAX_BEHIND = 2000
 """So many appends are followed one by one; after more, all is read again."""
@@ -112,6 +116,7 @@ class Waiting:
         """Groups whose samples are others by now."""
         self._compared: dict[str, float] = {}
         """When each large group was compared as a whole."""
+        self._kept: dict[object, tuple[int, object]] = {}
         self.version = 0
         """Another number: something is different."""
 
@@ -119,9 +124,24 @@ class Waiting:
     def groups(self) -> dict[str, list[Waits]]:
         return self._groups
 
+    def of_run(self, run_id: str) -> Sequence[Waits]:
+        return self._by_run.get(run_id, ())
+
     @property
     def count(self) -> int:
         return sum(map(len, self._by_run.values()))
+
+    def kept(self, name: object, make: Callable[[], V]) -> V:
+        """What was made of all that waits, until something is different. `name` says what it is."""
+        known = self._kept.get(name)
+        if known is not None and known[0] == self.version:
+            return cast("V", known[1])
+        made = make()
+        self._kept.pop(name, None)
+        self._kept[name] = (self.version, made)
+        while len(self._kept) > MAX_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return made
 
     async def refresh(self, now: float) -> None:
         """Take in what has happened since the last time. `now` is what samples are compared at."""

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -173,6 +173,9 @@ class PostgresStore(SQLStore):
         return self._listens and not self.is_pooled
 
     # -- what is PostgreSQL's own -----------------------------------------------------------------------------------
+
+    def _words_wanted(self, words: Sequence[str]) -> str:
+        return " & ".join(f"'{word}':*" for word in words)  # no word has a quotation mark
 
     def _leases(self) -> LeaseBook:
         return self._open().book

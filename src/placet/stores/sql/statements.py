@@ -46,6 +46,10 @@ _IN_SQLITE = {
     "placet_settled()": "9223372036854775807",  # there is one writer at a time: what can be read is settled
     " FOR UPDATE SKIP LOCKED": "",  # a transaction that writes is alone
     " FOR UPDATE": "",
+    " FOR SHARE": "",
+    "placet_search.words @@ CAST(:words AS tsquery)": "placet_search MATCH :words",  # each has a search of its own
+    "array_to_tsvector(string_to_array(:words, ' '))": ":words",
+    " ON CONFLICT (rowid) DO NOTHING": "",  # there is one writer at a time
 }
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)

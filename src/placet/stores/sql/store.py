@@ -36,7 +36,9 @@ from placet.facts.events import (
 from placet.facts.ids import call_key, key_of_request
 from placet.facts.voting_settings import VotingSettings
 from placet.ports import (
+    MAX_COUNTED,
     FeedEntry,
+    Found,
     Hold,
     IndexedOperators,
     IndexedRun,
@@ -50,7 +52,7 @@ from placet.ports import (
     StoreNumbers,
 )
 from placet.stores.people import people_of
-from placet.stores.sql import budgets, loading
+from placet.stores.sql import budgets, loading, searching
 from placet.stores.sql.appending import Append, append_of
 from placet.stores.sql.forgetting import delete, erase, purge
 from placet.stores.sql.leases import LeaseAnswer, LeaseBook, driven_by, new_owner, pause_after_giving_up
@@ -144,6 +146,10 @@ class SQLStore(ABC):
 
     @abstractmethod
     async def _use_grant(self, grant_id: str, call_id: str, uses: int | None) -> bool: ...
+
+    @abstractmethod
+    def _words_wanted(self, words: Sequence[str]) -> str:
+        """How the dialect's own search is asked for all of these beginnings of words."""
 
     @abstractmethod
     def _leases(self) -> LeaseBook: ...
@@ -295,6 +301,18 @@ class SQLStore(ABC):
     async def request(self, request_id: str) -> RequestRecord | None:
         rows = await self._rows("request", {"id": key_of_request(request_id)})
         return read_request(*rows[0]) if rows else None
+
+    async def count_requests(self, query: RequestQuery, most: int = MAX_COUNTED) -> int:
+        return await self._read(searching.count, query, most)
+
+    async def index_words(self, words: Mapping[str, Sequence[str]]) -> None:
+        if words:
+            await self._write(searching.keep_words, {key_of_request(each): found for each, found in words.items()})
+
+    async def search(self, words: Sequence[str], query: RequestQuery) -> Found:
+        if not words:
+            return Found(rows=[], cursor=None, total=0)
+        return await self._read(searching.search, self._words_wanted(words), query)
 
     async def runs(self, query: RunQuery) -> Page[RunRecord]:
         check_status(query.status, "run")

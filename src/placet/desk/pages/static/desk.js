@@ -375,7 +375,7 @@
     switch (key) {
       case 'g': gone = Date.now(); return true;
       case '?': $('#help').showModal(); return true;
-      case '/': { const first = $('#filters select, .toolbar select, .toolbar input'); if (first) first.focus(); return Boolean(first); }
+      case '/': { const first = $('#filters input[type=search]') || $('#filters select, .toolbar select, .toolbar input'); if (first) first.focus(); return Boolean(first); }
       case 'j': openNeighbour(1); return true;
       case 'k': openNeighbour(-1); return true;
       case 'x': { const box = row && $('input[name=pick]', row); if (box) { box.checked = !box.checked; showPicked(); } return Boolean(box); }
@@ -426,6 +426,11 @@
     for (let place = event.target.closest('.field'); place; place = place.parentElement.closest('fieldset.group')) {
       for (const each of all(':scope > .switch input', place)) each.checked = each.name.startsWith('has.');
     }
+  });
+
+  // The address says what was chosen, and nothing else.
+  document.addEventListener('formdata', (event) => {
+    if (event.target.id === 'filters') for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
   });
 
   document.addEventListener('change', (event) => {
