@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from placet.core.policy import CHANGE_SOURCE
 from placet.core.state import RunFold
 from placet.core.votes import Person, identity_in, owner_in
 from placet.facts.events import AnyFact, DecisionMade, InChild, Pattern
@@ -64,8 +65,8 @@ def _why_not_for_guest(people: Mapping[str, Person], guest: str, author: str) ->
 
 
 def guest_of(root: RunFold) -> str | None:
-    """The guest whose session the run is."""
-    return root.guest.guest if root.guest is not None else None
+    """The guest whose session the run is. A question about another policy is its proposer's own, and no guest's."""
+    return root.guest.guest if root.guest is not None and root.guest.source != CHANGE_SOURCE else None
 
 
 def parties_of(root: RunFold, facts: Iterable[AnyFact]) -> set[str]:

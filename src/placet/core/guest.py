@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from placet.core.gate import digest_of
 from placet.core.json_schema import problem_with_schema, problems, with_defaults, without_prose
+from placet.core.policy import CHANGE_SOURCE
 from placet.core.state import Call, RunFold
 from placet.core.transitions import RUNNABLE, Status
 from placet.facts.codec import Json, JsonObject, NotPlain, canonical, encode, plain, same_value, size_of
@@ -152,7 +154,9 @@ class Permit(msgspec.Struct, kw_only=True):
 # -- what is proposed --------------------------------------------------------------------------------------------------
 
 
-def check_guest(guest: Guest) -> None:
+def check_guest(guest: Guest, reserved: Collection[str] = (CHANGE_SOURCE,)) -> None:
+    if guest.source in reserved:
+        raise InvalidProposal(f"The source '{guest.source}' is Placet's own: a guest comes through another one.")
     for name, value in (("guest", guest.name), ("source", guest.source)):
         if not _NAME.fullmatch(value):
             raise InvalidProposal(

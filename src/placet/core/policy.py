@@ -25,6 +25,8 @@ Mode: TypeAlias = Literal["enforce", "warn", "shadow"]
 Deadline: TypeAlias = Literal["reject", "escalate"]
 OWN_SOURCE = "placet"
 """The source of calls in runs that Placet itself drives. Guests have theirs."""
+CHANGE_SOURCE = "policy"
+"""The source of questions about another version of the policy. No guest may call itself so."""
 BUDGET_OF = "the budget of"
 DENIED = "The policy does not allow this call."
 _MOST_TOOLS = 2000
@@ -157,6 +159,7 @@ class Policy:
         warnings: Sequence[str] = (),
         facts: Callable[[Subject], Facts] = PlainFacts,
         text: str = "",
+        change: Requirement | None = None,
     ) -> None:
         self.rules = tuple(rules)
         self.version = version
@@ -165,6 +168,8 @@ class Policy:
         self.warnings = tuple(warnings)
         self.text = text
         """As it was written."""
+        self.change = change
+        """Of a policy that people vote on: what the next version needs. None: one word of anybody who may decide."""
         self.silent = Ruling(version=version)
         self.facts = facts
         """Makes of a call what its rules look at."""

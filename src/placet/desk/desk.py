@@ -144,6 +144,8 @@ class Desk(ReviewersDesk):
         self._beside: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
+        if self._keeper is not None:
+            await self._keeper.begin()
         if self._runs:
             for agent in self._driver.agents.values():  # their servers stay connected from one run to the next
                 await self._servers.enter_async_context(servers_in_use(AgentGraph(agent)))

@@ -78,6 +78,8 @@ class Worker:
 
     async def run(self) -> None:
         """Work until `stop`."""
+        if self._keeper is not None:
+            await self._keeper.begin()
         serving = asyncio.create_task(self.engine.serve(self._driver.drive))
         beside = [asyncio.create_task(self._outbox.serve())]
         if self._keeper is not None:

@@ -30,7 +30,7 @@ from placet.gate.door import Door, Reported
 from placet.ports import DeskStore, PolicySource, ReceiptIssuer
 from placet.service.guest_answers import UNSETTLED, why_not_run
 from placet.service.guest_limits import GuestLimits
-from placet.service.policies import PolicyGiven, opened
+from placet.service.policies import MANAGED, PolicyGiven, opened
 
 logger = logging.getLogger("placet.gate")
 
@@ -69,7 +69,7 @@ class Gate:
         """`receipts`: on a store, signs receipts of approved calls; a desk has its own."""
         self._guest = Guest(name=guest or "guest", source=source, reports=reports, edits=edits, answers=answers)
         check_guest(self._guest)
-        self._door = _door(at, token, guest, self._guest, patience, clock, limits, opened(policy, []), receipts)
+        self._door = _door(at, token, guest, self._guest, patience, clock, limits, _policy_of(policy), receipts)
         self._clock = clock
 
     @property
@@ -323,6 +323,12 @@ def _proposal(**given: object) -> Proposal:
 
 def _id(call: GateCall | str) -> str:
     return call if isinstance(call, str) else call.id
+
+
+def _policy_of(given: PolicyGiven | None) -> PolicySource | None:
+    if given == MANAGED:
+        raise UserError("The policy that people voted on is followed by a desk: give a gate on a store a file.")
+    return opened(given, [])
 
 
 def _door(

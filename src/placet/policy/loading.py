@@ -34,6 +34,7 @@ from placet.policy.expressions import CallFacts, Expression, unknown_field
 from placet.policy.matchers import ArgumentMatcher, Malformed, WordMatcher, argument_matcher, word_matcher
 from placet.policy.shape import (
     ASK_KEYS,
+    CHANGE_KEYS,
     MODES,
     NEED_KEYS,
     RULE_KEYS,
@@ -116,6 +117,7 @@ class _Loader:
         if len(written) > MOST_RULES:
             self._fault(("rule",), f"there are {len(written)} rules: {MOST_RULES} is the limit.")
             written = []
+        change = self._change(document.get("change", {}))
         modes = self._rollout(document.get("rollout", {}), written)
         rules = [rule for number, each in enumerate(written) if (rule := self._rule(number, each, modes)) is not None]
         if self._problems:
@@ -127,7 +129,15 @@ class _Loader:
             warnings=self._warnings,
             facts=CallFacts,
             text=self._text,
+            change=change,
         )
+
+    def _change(self, given: object) -> Requirement | None:
+        if not isinstance(given, Mapping):
+            self._fault(("change",), "[change] is a table: who has to approve the next version.")
+            return None
+        self._only(given, CHANGE_KEYS, ("change",))
+        return self._requirement(given, ("change",))
 
     # -- one rule -----------------------------------------------------------------------------------------------------
 

@@ -127,6 +127,15 @@ SCHEMA: JsonObject = {
             "additionalProperties": {"enum": list(MODES)},
             "description": "Per rule, by its name: enforce, warn or shadow. 'default' is for all others.",
         },
+        "change": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                **_STEP,
+                "needs": {"type": "array", "items": _NEED, "minItems": 1, "description": "Any one of these decides."},
+            },
+            "description": "Of a policy that people vote on: who has to approve the next version.",
+        },
     },
 }
 
@@ -141,5 +150,6 @@ TOP_KEYS = keys_of(SCHEMA)
 RULE_KEYS = keys_of(_RULE)
 ASK_KEYS = keys_of(_ASK)
 NEED_KEYS = keys_of(_NEED)
+CHANGE_KEYS = (*_STEP, "needs")
 STEP_KEYS = tuple(_STEP)
 TEST_KEYS = (*TESTS, "present")

@@ -21,6 +21,7 @@ from placet.core.guest import (
     status_of,
     wakes_at,
 )
+from placet.core.policy import CHANGE_SOURCE
 from placet.core.state import Call, RunFold
 from placet.core.transitions import Status
 from placet.facts.codec import Json, JsonObject
@@ -56,11 +57,14 @@ Reported = Literal["finished", "failed", "unknown"]
 class GuestCalls(GuestClaims):
     """The verbs of the gate, on a store. A guest is given, and sees and touches its own calls only."""
 
+    reserved: frozenset[str] = frozenset({CHANGE_SOURCE})
+    """Sources by which no guest may call itself."""
+
     # -- proposing ----------------------------------------------------------------------------------------------------
 
     async def propose(self, guest: Guest, proposal: Proposal) -> GateCall:
         """The call of this identity: as it stands, if there is one; else it is asked about."""
-        check_guest(guest)
+        check_guest(guest, self.reserved)
         if self.limits.lets_through(guest, proposal.tool):
             proposal = msgspec.structs.replace(proposal, needs_approval=False)
         elif not self.limits.passes:
@@ -267,7 +271,7 @@ class GuestCalls(GuestClaims):
 
     async def close_session(self, guest: Guest, session: str) -> None:
         """End what waits in the session, and then the session. What is being executed ends by its report."""
-        check_guest(guest)
+        check_guest(guest, self.reserved)
         if not await self._sessions.known(guest, session):
             return
         run_id: str | None = await self._sessions.newest(guest, session)

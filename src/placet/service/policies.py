@@ -14,13 +14,19 @@ from placet.facts.errors import UserError
 from placet.ports import PolicySource
 
 PolicyGiven: TypeAlias = PolicySource | str | Path
-"""A policy, something that knows the one in force (`PolicyFile`), or the path of a file, which is followed."""
+"""A policy, something that knows the one in force (`PolicyFile`), or the path of a file, which is followed. `"managed"`
+is the one that people voted on; a file of that name is `./managed`."""
+MANAGED = "managed"
 
 
 def opened(given: PolicyGiven | None, agents: Sequence[Agent[Any]]) -> PolicySource | None:
     """The source that is meant; PolicyRefused where a file does not load."""
     if given is None:
         return None
+    if given == MANAGED:
+        from placet.service.managed_policy import ManagedPolicy
+
+        return ManagedPolicy()
     if isinstance(given, str | Path):
         from placet.policy import PolicyFile  # programs without a policy do without its modules
 

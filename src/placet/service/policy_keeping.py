@@ -15,6 +15,7 @@ from placet.core.policy import Policy
 from placet.facts.errors import PolicyRefused
 from placet.facts.events import PolicyChanged
 from placet.ports import DeskStore, PolicySource, RecordStep, StoredRecord
+from placet.service.managed_policy import ManagedPolicy, PolicyChanges
 from placet.service.policy_state import (
     IN_FORCE,
     PROBLEM,
@@ -38,6 +39,7 @@ class PolicyKeeper:
         self._store = store
         self._source = source
         self._clock = clock
+        self._changes = PolicyChanges(store, clock)
         self._noted: str | None = None
         self._told: tuple[str, float] | None = None
 
@@ -56,8 +58,18 @@ class PolicyKeeper:
                 outage.note(error)
                 await asyncio.sleep(LOOK_SECONDS)
 
+    async def begin(self) -> None:
+        """Before anything is judged: know what is in force."""
+        if isinstance(self._source, ManagedPolicy):
+            await self._changes.follow(self._source)
+
     async def look(self) -> int:
         """Note what is new; where the feed was counted up to."""
+        if isinstance(self._source, ManagedPolicy):
+            await self._changes.settle()
+            await self._changes.follow(self._source)
+            await self._note_problem(self._source.current())
+            return await self._count()
         policy = self._source.current()
         if policy.version != self._noted:
             await note_in_force(self._store, policy, self._clock.now())
@@ -101,9 +113,9 @@ class PolicyKeeper:
             await self._store.take_record(PROBLEM, this_process())
 
 
-async def note_in_force(store: DeskStore, policy: Policy, now: float, change: PolicyChanged | None = None) -> bool:
-    """Write down that this policy decides from now on, with its text; nothing where it did already. `change`: of a
-    managed policy, who changed it. Whether it was written here."""
+async def note_in_force(store: DeskStore, policy: Policy, now: float) -> bool:
+    """Write down that this policy, of a file, decides from now on, with its text; nothing where it did already. Whether
+    it was written here."""
     while True:
         before = await store.record(RUNNING, IN_FORCE)
         was = None if before is None else msgspec.json.decode(before.data, type=InForce)
@@ -111,7 +123,7 @@ async def note_in_force(store: DeskStore, policy: Policy, now: float, change: Po
             return False
         await store.add_record(StoredRecord(kind=TEXT, id=policy.version, data=policy.text))
         at = round(now, 3)
-        fact = change or PolicyChanged(policy.version, was.version if was else None, policy.origin, "file", None, at)
+        fact = PolicyChanged(policy.version, was.version if was else None, policy.origin, "file", None, at)
         made = InForce(version=policy.version, origin=fact.origin, way=fact.way, by=fact.by, at=at)
         record = StoredRecord(kind=RUNNING, id=IN_FORCE, data=msgspec.json.encode(made).decode())
         step = RecordStep(kind=RUNNING, id=IN_FORCE, was=before.data if before is not None else None, now=record)

@@ -21,6 +21,7 @@ from placet.policy.backtest import SAID, Said
 from placet.ports import DeskStore, FeedEntry, StoredRecord
 
 RUNNING, TEXT, PROBLEM, TALLY = "policy", "policy_text", "policy_problem", "policy_tally"
+PROPOSED = "policy_proposed"
 IN_FORCE = "in force"
 BATCH = 500
 _WORDS = (b'"policy"', b'"decide"')
@@ -35,6 +36,8 @@ class InForce(msgspec.Struct, frozen=True, kw_only=True):
     way: PolicyWay
     by: str | None
     at: float
+    request: str | None = None
+    """Of a version that people voted on: the question."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):

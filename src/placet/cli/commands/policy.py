@@ -15,6 +15,7 @@ import click
 from click import UsageError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from placet.cli.client import client_of, warn
 from placet.cli.commands.policy_tables import (
     print_backtest,
     print_difference,
@@ -24,8 +25,18 @@ from placet.cli.commands.policy_tables import (
 )
 from placet.cli.exit_codes import FAILED, OK
 from placet.cli.loading import agents_of, store_of
-from placet.cli.options import Actions, Decorated, actions, json_option, store_option
-from placet.cli.output import Screen, complain, echo_json
+from placet.cli.options import (
+    Actions,
+    Decorated,
+    Place,
+    actions,
+    desk_options,
+    json_option,
+    reason_option,
+    store_option,
+)
+from placet.cli.options import agents_option as agents_of_place
+from placet.cli.output import Screen, complain, echo_json, print_result
 from placet.core.policy import OWN_SOURCE, Policy, Subject
 from placet.facts.codec import JsonObject, parse_arguments
 from placet.facts.errors import PolicyRefused
@@ -89,7 +100,7 @@ def rollout_option(function: Decorated) -> Decorated:
 def policy() -> None:
     """Rules that allow, deny or ask about calls, in a file: checked, explained, and tried on what people decided.
 
-    FILE is policy.toml where none is named ($PLACET_POLICY names another). Nothing here changes a store or a file.
+    FILE is policy.toml where none is named ($PLACET_POLICY names another). Only «apply» changes a store.
     """
 
 
@@ -351,6 +362,29 @@ def suggest_rules(file: str | None, since: float, least: int, store: str, *, as_
             echo_json(json.loads(_encoded(each)))
     else:
         print_suggestions(Screen(), made, len(found))
+    return OK
+
+
+@policy.command("apply")
+@file_argument
+@reason_option
+@desk_options
+@agents_of_place
+def apply(file: str, place: Place, reason: str | None, *, as_json: bool) -> int:
+    """Propose a policy: people are asked, as [change] of the version in force says, and then it is in force.
+
+    It is for desks and workers that are served with --policy managed. With a file of their own (--policy FILE) whoever
+    deploys the file changes it.
+    """
+    load_policy(file, tools=_tools(place.agents))  # a fault is told with its line before anybody is asked
+    given: JsonObject = {"text": Path(file).read_text(encoding="utf-8"), "name": Path(file).name}
+    if reason is not None:
+        given["reason"] = reason
+    with client_of(place, begins=True) as client:
+        found = client.ask("POST", "/v1/policy", None, given)
+    warn(found)
+    words = f"version {found['version']} is proposed: {found['request']} waits for a decision."
+    print_result(found, words, as_json=as_json)
     return OK
 
 

@@ -53,7 +53,11 @@ who the client is are believed only from the addresses that are named. See docs/
     help="from now on the person who started a run cannot approve its calls, at any desk on this store: everywhere, or "
     "where these patterns fit («placet four-eyes» shows and changes where)",
 )
-@click.option("--policy", metavar="FILE", help="rules about every call, followed when the file changes")
+@click.option(
+    "--policy",
+    metavar="FILE",
+    help="rules about every call, followed when they change (managed: those that people voted on)",
+)
 @click.option(
     "--pass-through",
     multiple=True,

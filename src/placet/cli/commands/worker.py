@@ -60,7 +60,11 @@ class _NamedEvents(logging.Formatter):
 @click.option("--context-factory", metavar="MODULE:NAME", help="makes the context of a run when it is driven")
 @click.option("--session-factory", metavar="MODULE:NAME", help="opens the session with an id")
 @click.option("--run-config", metavar="MODULE:NAME", help="a RunConfig for all runs")
-@click.option("--policy", metavar="FILE", help="rules about every call, followed when the file changes")
+@click.option(
+    "--policy",
+    metavar="FILE",
+    help="rules about every call, followed when they change (managed: those that people voted on)",
+)
 @click.option("--metrics-port", type=int, metavar="PORT", help="numbers for Prometheus, on loopback")
 @click.option("--metrics-host", default="127.0.0.1", metavar="HOST", help="… on this address instead")
 @click.option("-v", "--verbose", is_flag=True, help="say what happens, not only what goes wrong")

@@ -32,6 +32,7 @@ TAGS = {
     "approvals": "What waits for people, and their decisions",
     "grants": "Standing decisions",
     "holds": "What operators hold back",
+    "policy": "Rules about calls",
     "people": "Users and tokens",
     "subscriptions": "Who is told of what happens",
     "gate": "Calls that guests execute themselves",

@@ -18,6 +18,7 @@ from placet.desk.api import (
     hooks,
     operators,
     people,
+    policy,
     runs,
     subscriptions,
     system,
@@ -37,6 +38,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *aap.OPERATIONS,
     *hooks.OPERATIONS,
     *subscriptions.OPERATIONS,
+    *policy.OPERATIONS,
     *system.OPERATIONS,
 )
 
