@@ -8,6 +8,7 @@ ChannelName: TypeAlias = Literal["webhook", "slack", "mail", "push", "apprise"]
 
 _BEGINNINGS: dict[str, ChannelName] = {
     "mailto": "mail",
+    "slack": "slack",
 }
 BEGINNINGS = ("https", *_BEGINNINGS)
 """How the addresses begin that this version knows."""

@@ -367,6 +367,7 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.DelegationEnded: _of_no_run,
     e.RotationSet: _of_no_run,
     e.GlassReviewed: _of_no_run,
+    e.ChatLinkChanged: _of_no_run,
     e.BudgetGivenBack: _of_no_run,
     e.Erased: _erased,
 }

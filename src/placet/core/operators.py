@@ -33,6 +33,7 @@ OperatorsFact: TypeAlias = (
     | e.PolicyChanged
     | e.ReportedAfterEnd
     | e.SubscriptionChanged
+    | e.ChatLinkChanged
     | e.BudgetGivenBack
     | e.ApproversSet
     | e.DelegationMade
@@ -99,6 +100,8 @@ class Operators:
                 self.policy = fact
             case e.PasswordChanged() | e.InvitationChanged() | e.SubscriptionChanged() | e.BudgetGivenBack():
                 pass  # nothing of a password, a link or a webhook's secret stands in the log
+            case e.ChatLinkChanged():
+                pass  # whose clicks count is looked up where they are counted
             case e.ReportedAfterEnd():
                 pass  # evidence changes nothing
             case _:
@@ -171,6 +174,8 @@ ActKind: TypeAlias = Literal[
     "rotation set",
     "rotation removed",
     "break-glass reviewed",
+    "chat account linked",
+    "chat account unlinked",
 ]
 
 
@@ -229,6 +234,9 @@ def acts_of(fact: OperatorsFact) -> Iterator[Act]:
             yield _act_of_subscription(fact)
         case e.ApproversSet() | e.DelegationMade() | e.DelegationEnded() | e.RotationSet() | e.GlassReviewed():
             yield _act_about_approvers(fact)
+        case e.ChatLinkChanged():
+            what: ActKind = "chat account linked" if fact.change == "made" else "chat account unlinked"
+            yield Act(fact.at, what, fact.name, fact.by, detail=f"{fact.channel} {fact.account}")
         case _:
             yield _act_about_people(fact)
 

@@ -105,6 +105,7 @@ _Untold: TypeAlias = (
     | e.PolicyChanged
     | e.ReportedAfterEnd
     | e.SubscriptionChanged
+    | e.ChatLinkChanged
     | e.BudgetGivenBack
     | e.ApproversSet
     | e.DelegationMade

@@ -21,6 +21,7 @@ from placet.desk.access.secrets import new_secret
 from placet.desk.api.v1 import api_routes
 from placet.desk.desk import Desk
 from placet.desk.pages.routes import error_page, page_routes
+from placet.desk.slack.door import door_of
 from placet.desk.web.context import ErrorPage, Web
 from placet.desk.web.feed import Feed
 from placet.desk.web.guards import Guards
@@ -74,6 +75,8 @@ def create_app(
         if not desk.drives_runs:  # a desk that drives looks after guests, and tells what happens, by itself
             tasks.append(asyncio.create_task(sweep_guests(desk.store, desk.guests, clock)))
             tasks.append(asyncio.create_task(desk.outbox.serve()))
+        if (door := door_of(web)) is not None:
+            tasks.append(asyncio.create_task(door.serve()))
         yield
         for task in tasks:
             task.cancel()

@@ -33,6 +33,7 @@ from placet.facts.decision_events import (
 from placet.facts.fact import FORMAT, Fact, InputTokensDetails, OutputTokensDetails, RequestUsage, Usage, Verdict
 from placet.facts.operator_events import (
     ApproversSet,
+    ChatLinkChanged,
     DelegationEnded,
     DelegationMade,
     DeletedRun,
@@ -65,6 +66,7 @@ __all__ = [  # what stands in other files and is imported from here
     "BoundedGrantMade",
     "BudgetGivenBack",
     "BudgetTaken",
+    "ChatLinkChanged",
     "ClaimDelayed",
     "DecisionMade",
     "DecisionRevoked",
@@ -558,6 +560,7 @@ PlainFact: TypeAlias = (
     | PolicyChanged
     | ReportedAfterEnd
     | SubscriptionChanged
+    | ChatLinkChanged
     | BudgetGivenBack
     | ApproversSet
     | DelegationMade

@@ -237,3 +237,18 @@ class SubscriptionChanged(Fact, frozen=True, tag="subscription"):
     """None: the desk itself."""
     at: float
     detail: str | None = None
+
+
+class ChatLinkChanged(Fact, frozen=True, tag="chat_link"):
+    """Of the operators' log: an account in a chat was linked to a user of the desk, whose name its clicks count under
+    from now on; or it was unlinked."""
+
+    channel: str
+    """Which chat: «slack»."""
+    change: Literal["made", "removed"]
+    account: str
+    """The account in the chat: its workspace and its id there."""
+    name: str
+    """The user of the desk."""
+    by: str | None
+    at: float

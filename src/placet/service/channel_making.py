@@ -7,21 +7,25 @@ import importlib.util
 from collections.abc import Sequence
 
 from placet.channels.mail import MailChannel, mail_server
+from placet.channels.slack_client import slack_settings, web_client
 from placet.channels.targets import ChannelName, rest_of
 from placet.channels.webhook import WebhookChannel
 from placet.facts.errors import UserError
-from placet.ports import Channel
+from placet.ports import Channel, DeskStore
+from placet.service.slack_messages import SlackChannel
 from placet.service.subscriptions import Subscription
 
-_PACKAGES: dict[ChannelName, str] = {"mail": "aiosmtplib"}
+_PACKAGES: dict[ChannelName, str] = {"mail": "aiosmtplib", "slack": "slack_sdk"}
 
 
-def make_channel(subscription: Subscription, now: float, allowed: Sequence[str]) -> Channel:
+def make_channel(subscription: Subscription, now: float, allowed: Sequence[str], store: DeskStore) -> Channel:
     """UserError where this process cannot send on it."""
     _refuse_without_package(subscription.channel)
     match subscription.channel:
         case "mail":
             return MailChannel(rest_of(subscription.url), mail_server())
+        case "slack":
+            return SlackChannel(subscription, store, web_client(slack_settings()))
         case _:
             keys = [each.key for each in subscription.secrets if each.until is None or each.until > now]
             return WebhookChannel(subscription.url, keys, allowed=allowed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from placet.core.index import RequestKind
+from placet.core.index import RequestKind, RequestRecord
 from placet.core.state import RunFold
 from placet.declare.context import ToolContext
 from placet.declare.tool import FunctionTool
@@ -50,6 +50,17 @@ def lacks(guest: GuestAdmitted, kind: RequestKind) -> tuple[Verdict, ...]:
     can always be said."""
     edit: tuple[Verdict, ...] = () if guest.edits else ("edit",)
     return edit if guest.answers or kind == "in_doubt" else (*edit, "respond")
+
+
+async def can_be_edited(store: DeskStore, request: RequestRecord) -> bool:
+    """Whether the call could be carried out with other arguments: a guest's host may run only what it proposed."""
+    if "/" not in request.agent:
+        return True
+    try:
+        found = await load_recent(store, request.run_id)
+    except PlacetError:  # it was erased, or newer code wrote it
+        return False
+    return found is not None and (found[2].guest is None or "edit" not in lacks(found[2].guest, request.kind))
 
 
 def refuse_what_no_host_carries(run: RunFold, request_id: str, kind: RequestKind, verdict: Verdict) -> None:

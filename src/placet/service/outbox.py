@@ -105,7 +105,7 @@ class Outbox:
         self.subscriptions = Subscriptions(store, clock, self._allowed)
 
     def _make_channel(self, subscription: Subscription, now: float) -> Channel:
-        return make_channel(subscription, now, self._allowed)
+        return make_channel(subscription, now, self._allowed, self._store)
 
     async def test(self, subscription: Subscription) -> Delivered:
         """Send a message that means nothing, at once, and say what came of it."""
@@ -322,7 +322,7 @@ class _Sender:
         await self._store.wait_for_news(seen, max(0.01, min(self._pace.look, first)))
 
     def _wants(self, event: Event) -> bool:
-        return self._subscription.filters.want(event.type, event.agent, event.tool, event.groups)
+        return self._subscription.wants(event.type, event.agent, event.tool, event.groups)
 
     async def _tell(self, events: Sequence[Event]) -> None:
         """Tell these, now or together with others."""

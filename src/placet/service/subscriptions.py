@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from placet.channels.mail import checked_address
+from placet.channels.slack_client import checked_place
 from placet.channels.targets import ChannelName, channel_of, rest_of
 from placet.channels.webhook import check_address, new_secret
 from placet.clock import Clock
@@ -27,6 +28,9 @@ from placet.service.outbox_events import BROKE_GLASS, EVENT_TYPES
 DIGEST = "digest"
 """The type of a message that tells several things together."""
 SUBSCRIPTION, CURSOR, PARKED, DEAD = "subscription", "outbox_cursor", "outbox_parked", "dead_letter"
+CHAT_MESSAGE = "chat_message"
+"""The kind of the records that say which message in a chat shows which question."""
+OF_A_SUBSCRIPTION = (CURSOR, PARKED, DEAD, CHAT_MESSAGE)
 MOST_SUBSCRIPTIONS = 100
 MOST_DEAD = 1000
 """Letters that are kept for one subscription: the oldest go first."""
@@ -40,6 +44,16 @@ CLOCKS_DIFFER = 60.0
 Every: TypeAlias = Literal["hour", "day"]
 FOR_PEOPLE = ["request.waiting", "request.escalated", "run.stopped"]
 """What a person is told of where nothing else is chosen: what somebody should look at."""
+FOLLOWED = (
+    "request.escalated",
+    "request.voted",
+    "request.vote_taken_back",
+    "request.decided",
+    "request.reopened",
+    "request.closed",
+)
+"""What changes a message about a question that stays where people see it."""
+_FOLLOWING: tuple[ChannelName, ...] = ("slack",)
 _WITH_DIGESTS: tuple[ChannelName, ...] = ("mail",)
 
 
@@ -100,7 +114,15 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
         """Where it goes, for lists and logs: without what may be a secret or say too much of a person."""
         if self.channel == "mail":
             return rest_of(self.url).rpartition("@")[2]
+        if self.channel == "slack":
+            return rest_of(self.url)
         return urlsplit(self.url).hostname or ""
+
+    def wants(self, event: str, agent: str, tool: str | None, groups: Sequence[str]) -> bool:
+        """Whether it is told of this. A message that stays on a screen is told of all that becomes of its question."""
+        if self.channel in _FOLLOWING and event in FOLLOWED:
+            return msgspec.structs.replace(self.filters, events=[]).want(event, agent, tool, groups)
+        return self.filters.want(event, agent, tool, groups)
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,6 +216,8 @@ class Subscriptions:
         match wanted.channel:
             case "mail":
                 checked_address(rest_of(wanted.url))
+            case "slack":
+                checked_place(rest_of(wanted.url))
             case _:
                 check_address(wanted.url, self._allowed)
 
@@ -211,14 +235,14 @@ class Subscriptions:
         while (stored := await self._store.record(SUBSCRIPTION, subscription_id)) is not None:
             step = RecordStep(kind=SUBSCRIPTION, id=subscription_id, was=stored.data, now=None)
             fact = self._fact(read_subscription(stored.data), "removed", by)
-            without = [(kind, subscription_id) for kind in (CURSOR, PARKED, DEAD)]
+            without = [(kind, subscription_id) for kind in OF_A_SUBSCRIPTION]
             if await self._store.change_records([step], [fact], at=fact.at, without=without):
                 return True
         return False
 
     async def forget_letters(self, subscription_id: str) -> None:
         """What a sender wrote at the moment in which its subscription was removed."""
-        for kind in (CURSOR, PARKED, DEAD):
+        for kind in OF_A_SUBSCRIPTION:
             await self._store.remove_records(kind, subscription_id)
 
     async def rotate(self, subscription_id: str, *, by: str | None = None) -> Subscription | None:

@@ -510,6 +510,7 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.InputAdded,
         e.InvitationChanged,
         e.BudgetGivenBack,
+        e.ChatLinkChanged,
         e.BudgetTaken,
         e.LateReport,
         e.PasswordChanged,

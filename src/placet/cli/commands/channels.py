@@ -36,8 +36,8 @@ def filter_options(function: Decorated) -> Decorated:
 def channels() -> None:
     """List, add and change channels: who is told that something waits, was decided, or ended.
 
-    How the address begins says how they are told: https:// is a webhook, mailto: is mail. Desks and workers send the
-    messages. «placet webhooks» is the same command.
+    How the address begins says how they are told: https:// is a webhook, slack: is Slack, mailto: is mail. Desks and
+    workers send the messages. «placet webhooks» is the same command.
     """
 
 
@@ -52,7 +52,7 @@ def list_channels(place: Place, *, as_json: bool) -> None:
 
 @channels.command("add")
 @click.argument("name", metavar="NAME", help="what it is called in lists")
-@click.argument("url", metavar="URL", help="where messages go: https://… or mailto:…")
+@click.argument("url", metavar="URL", help="where messages go: https://…, slack:#channel or mailto:…")
 @filter_options
 @click.option("--arguments", "shows_arguments", is_flag=True, help="messages hold the arguments of the call, too")
 @click.option("--every", type=Choice(["hour", "day"]), help="told together, once an hour or a day (mail)")

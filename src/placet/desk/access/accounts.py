@@ -46,6 +46,8 @@ SESSION_SECONDS = 12 * HOUR
 INVITATION_SECONDS = 72 * HOUR
 TOKEN_PREFIX = "placet_"
 MIN_PASSWORD, MAX_PASSWORD = 10, 1024
+OF_A_USER = ("session", "token", "invitation", "chat_link", "chat_word")
+"""The kinds of records that go with a user."""
 MAX_TOKENS = 100
 """Of one user."""
 FIRST = ""
@@ -226,13 +228,13 @@ class Accounts:
         return found.name
 
     async def remove_user(self, name: str, *, by: str | None = None) -> None:
-        """With all sessions, tokens and links."""
+        """With all that is theirs: nobody who has this name later is them."""
         while True:
             record, old = await self._known(name)
             removal = RecordStep(kind="user", id=name, was=record.data, now=None)
             steps = [removal, *await self._keep_an_admin(old, None)]
             facts = [_user_fact(old, "removed", by, self._now())]
-            if await self._change(steps, facts, without=[(kind, name) for kind in ("session", "token", "invitation")]):
+            if await self._change(steps, facts, without=[(kind, name) for kind in OF_A_USER]):
                 return
 
     async def set_password(self, name: str, password: str, *, by: str | None = None) -> None:

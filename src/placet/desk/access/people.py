@@ -69,8 +69,8 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     role: Role
-    via: Literal["session", "token", "open"]
-    """By a cookie, by a token, or at a desk that has no log-in."""
+    via: Literal["session", "token", "open", "slack"]
+    """By a cookie, by a token, at a desk that has no log-in, or by a chat account that is linked."""
     decides: tuple[DecisionScope, ...] = EVERYTHING
     narrowed: tuple[DecisionScope, ...] = EVERYTHING
     """A token may be allowed less than its owner."""
@@ -93,7 +93,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
         return self.may("reviewer") and all(any(one.covers(agent, tool) for one in some) for some in allowed)
 
 
-_ASSURANCE: dict[str, Assurance] = {"session": "password", "token": "token", "open": "none"}
+_ASSURANCE: dict[str, Assurance] = {"session": "password", "token": "token", "open": "none", "slack": "chat"}
 
 
 def checked_groups(names: Iterable[str]) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from placet.desk.pages import (
     subscriptions,
     views,
 )
+from placet.desk.pages.chat_account import change_chat_account, chat_account
 from placet.desk.pages.rendering import STATIC, Notice, is_partial, render, show
 from placet.desk.web.problems import Problem
 
@@ -89,6 +90,8 @@ def page_routes() -> list[BaseRoute]:
         post("/approvers", approvers.change_approvers),
         get("/subscriptions", subscriptions.subscriptions),
         post("/subscriptions", subscriptions.change_subscriptions),
+        get("/account/chat", chat_account),
+        post("/account/chat", change_chat_account),
         get("/account", people.account),
         post("/account", people.change_account),
         Mount("/static", KeptFiles(directory=STATIC), name="static"),
