@@ -14,7 +14,7 @@ from placet.facts import events as e
 from placet.states import state_codec
 from tests.runtime.scenes import OwnStore, Tools, call, done, scripted
 
-NEW = (e.ApproversRequired, e.VoteCast, e.VoteTakenBack)
+NEW = (e.ApproversRequired, e.VoteCast, e.VoteTakenBack, e.LadderSet, e.RungClimbed)
 
 
 def old_decoder() -> msgspec.json.Decoder[Any]:

@@ -46,6 +46,10 @@ def title_of(event: str, data: JsonObject) -> str:
                 "in_doubt": f"Did {tool} happen? Somebody has to look",
                 "elicitation": f"{tool} asks for an answer",
             }.get(_text(data, "kind"), f"{tool} waits for a yes")
+        case "request.reminded":
+            return f"{tool} still waits for a yes"
+        case "request.on_call":
+            return f"{tool} still waits: {_text(data, 'on_call') or 'nobody'} is on call"
         case "request.escalated":
             return f"{tool} still waits: nobody answered in time"
         case "request.voted":

@@ -152,6 +152,12 @@ def _voting(found: JsonObject) -> Iterator[str]:
     others = found.get("votes_for")
     for name, does in (others if isinstance(others, dict) else {}).items():
         yield shown(f"--vote-of {name} {does}")
+    ladder = found.get("ladder")
+    for step in ladder if isinstance(ladder, list) else ():
+        whom = {"remind": "whoever was asked", "on_call": f"who is on call ({step['to']})"}.get(
+            step["kind"], step["to"]
+        )
+        yield shown(f"told: {whom}, {ago(step['at'])} ago" if step["was_told"] else f"{whom} is told {ago(step['at'])}")
     if found.get("may_break_glass"):
         yield "you could go ahead alone: --break-glass --reason …"
     if found.get("is_stuck"):

@@ -14,7 +14,7 @@ from placet.core.approvals import Asking, Entry
 from placet.core.elicitation import answers_of
 from placet.core.state import Call, RunFold
 from placet.core.transitions import Move, Status, after
-from placet.core.voting import approvers_required, vote_cast, vote_taken_back
+from placet.core.voting import approvers_required, ladder_set, rung_climbed, vote_cast, vote_taken_back
 from placet.facts import events as e
 from placet.facts.codec import JsonObject, canonical, encode
 from placet.facts.errors import IllegalTransition
@@ -449,5 +449,7 @@ CALL_APPLIERS: dict[
     e.GrantRevoked: _grant_revoked,
     e.CallEnded: _call_ended,
     e.QuestionEscalated: _question_escalated,
+    e.LadderSet: ladder_set,
+    e.RungClimbed: rung_climbed,
     e.LateReport: _late_report,
 }

@@ -371,7 +371,7 @@ def is_idle(run: RunFold) -> bool:
 
 def wakes_at(run: RunFold, last: float) -> float | None:
     """When something is due in a guest's session whose last line was written then: a deadline, or its end."""
-    times = [call.expires_at for call in run.calls.values() if call.expires_at is not None and _waits(call)]
+    times = [due for call in run.calls.values() if _waits(call) and (due := call.due_at) is not None]
     if run.guest is not None and run.guest.idle_seconds is not None and is_idle(run):
         times.append(last + run.guest.idle_seconds)
     return min(times, default=None)

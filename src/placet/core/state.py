@@ -18,6 +18,7 @@ from placet.facts.events import (
     CancelAsked,
     DecisionMade,
     Delivery,
+    DueRung,
     GuardrailRecord,
     GuestAdmitted,
     LateReport,
@@ -87,12 +88,24 @@ class Call(msgspec.Struct, omit_defaults=True):
     """What rules last said about it."""
     late_reports: tuple[LateReport, ...] = ()
     """What guests told about it after their lease had ended."""
+    ladder: tuple[DueRung, ...] = ()
+    """Who is told when its question waits too long."""
+    climbed: int = 0
+    """How many of its rungs."""
 
     @property
     def effective(self) -> JsonObject | None:
         """The arguments that count: a reviewer's, or the model's as validated. None: they are not one JSON object."""
         found = self.edited if self.edited is not None else self.values
         return found if found is not None else parse_arguments(self.arguments)
+
+    @property
+    def due_at(self) -> float | None:
+        """When something becomes of its question by itself: people are told, or it ends."""
+        if self.status not in (Status.HELD, Status.ELICITED) or self.climbed >= len(self.ladder):
+            return self.expires_at
+        rung = self.ladder[self.climbed].at
+        return rung if self.expires_at is None else min(rung, self.expires_at)
 
     @property
     def effective_text(self) -> str:

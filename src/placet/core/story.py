@@ -88,6 +88,8 @@ _Untold: TypeAlias = (
     e.TurnLimitSet
     | e.ClaimDelayed
     | e.DelayOver
+    | e.LadderSet
+    | e.RungClimbed
     | e.SessionWriting
     | e.SessionWritten
     | e.ContextSaved

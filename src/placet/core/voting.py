@@ -10,7 +10,7 @@ from placet.core.ballot import Ballot, voter_of
 from placet.core.state import Call, RunFold
 from placet.core.transitions import Status
 from placet.facts.errors import IllegalTransition
-from placet.facts.events import ApproversRequired, VoteCast, VoteTakenBack
+from placet.facts.events import ApproversRequired, LadderSet, RungClimbed, VoteCast, VoteTakenBack
 
 
 def approvers_required(run: RunFold, fact: ApproversRequired) -> None:
@@ -42,6 +42,20 @@ def vote_taken_back(run: RunFold, fact: VoteTakenBack) -> None:
     if fact.request != call.request or all(voter_of(vote) != voter_of(fact) for vote in ballot.votes):
         raise IllegalTransition(f"There is no such vote about call {call.id} that could be taken back.")
     run.ledger.count(call.id, ballot.without(fact))
+
+
+def ladder_set(run: RunFold, fact: LadderSet) -> None:
+    call = _asked_about(run, fact.call)
+    call.ladder, call.climbed = tuple(fact.rungs), 0
+
+
+def rung_climbed(run: RunFold, fact: RungClimbed) -> None:
+    call = run.calls.get(fact.call)
+    if call is None or call.status not in (Status.HELD, Status.ELICITED):
+        raise IllegalTransition(f"Call {fact.call} does not wait: nobody is told that it does.")
+    if fact.place != call.climbed or fact.place >= len(call.ladder):
+        raise IllegalTransition(f"Rung {fact.place} of the ladder of call {call.id} is not its next one.")
+    call.climbed += 1
 
 
 def _asked_about(run: RunFold, call_id: str) -> Call:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from placet.core.approvals import Entry
+from placet.core.approver_rules import with_rules
 from placet.core.ballot import Ballot
 from placet.core.casting import (
     count,
@@ -24,7 +25,7 @@ from placet.facts.errors import UserError
 from placet.facts.events import AnyFact, DecisionMade, InChild, VoteCast
 from placet.facts.requirements import Part, Requirement, Step, part_text
 from placet.ports import Store
-from placet.runtime.casting import known_for, requirement_for
+from placet.runtime.casting import approver_rules, known_for, requirement_for
 
 
 def ballot_on(entry: Entry, number: int) -> Ballot | None:
@@ -35,17 +36,20 @@ def ballot_on(entry: Entry, number: int) -> Ballot | None:
 async def facts_of_vote(store: Store, run: RunFold, vote: VoteCast, tool: Tool | None) -> list[AnyFact]:
     """What a person's vote is at this place of the log, counted with the people as they are now."""
     known = await known_for(store, names_in(run, [vote]))
-    return facts_of_votes(run, [vote], known, await _judged(vote, tool))
+    return facts_of_votes(run, [vote], known, await _judged(store, run, vote, tool))
 
 
-async def _judged(vote: VoteCast, tool: Tool | None) -> dict[str, Requirement | None]:
+async def _judged(store: Store, run: RunFold, vote: VoteCast, tool: Tool | None) -> dict[str, Requirement | None]:
     """What the call needs as an edit makes it, where its code is here and needs no run's context. Otherwise whoever
     drives the run finds out, before the call begins."""
     if vote.arguments is None or tool is None or tool.approvers is None:
         return {}
     context: RunContextWrapper[None] = RunContextWrapper(None)
     with contextlib.suppress(UserError):
-        return {vote.call: await requirement_for(tool, context, vote.arguments, vote.call)}
+        own = await requirement_for(tool, context, vote.arguments, vote.call)
+        entry = run.ledger.entry(vote.call)
+        rules = await approver_rules(store, entry.agent, entry.name) if entry is not None else []
+        return {vote.call: with_rules(own, rules)}
     return {}
 
 

@@ -56,6 +56,7 @@ from placet.facts.operator_events import (
     TokenChanged,
     UserChanged,
 )
+from placet.facts.voting_settings import RungKind
 
 __all__ = [  # what stands in other files and is imported from here
     "FORMAT",
@@ -478,6 +479,32 @@ class QuestionEscalated(Fact, frozen=True, tag="escalate"):
     call: str
 
 
+class LadderSet(Fact, frozen=True, tag="ladder"):
+    """Who is told when the question that was just asked about a call waits too long. It changes nothing about who may
+    decide."""
+
+    call: str
+    rungs: list[DueRung]
+    """In the order of their times."""
+
+
+class DueRung(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    kind: RungKind
+    at: float
+    to: str | None = None
+    """Of `on_call` the rotation, of `escalate` the group."""
+
+
+class RungClimbed(Fact, frozen=True, tag="rung"):
+    """A question has waited so long, and people are told."""
+
+    call: str
+    place: int
+    """Which rung of the ladder, from 0 on."""
+    kind: RungKind
+    to: str | None = None
+
+
 class RunEnded(Fact, frozen=True, tag="final"):
     output: Json
 
@@ -546,6 +573,8 @@ PlainFact: TypeAlias = (
     | RunCancelled
     | ContextSaved
     | QuestionEscalated
+    | LadderSet
+    | RungClimbed
     | RunEnded
     | HoldPlaced
     | HoldLifted

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from placet.core.approvals import Said
+from placet.core.approver_rules import rules_for, with_rules
 from placet.core.casting import Known, authors_of, facts_of_votes, names_in, why_not_carried
 from placet.core.deciding import facts_to_append
 from placet.core.state import Call, RunFold
@@ -16,8 +17,9 @@ from placet.declare.predicates import predicate_holds
 from placet.declare.tool import Tool, refuse_conditions
 from placet.facts.codec import JsonObject, fresh
 from placet.facts.errors import AccessDenied, UserError
-from placet.facts.events import AnyFact, ApproversRequired, GrantMade, Pattern, VoteCast
+from placet.facts.events import AnyFact, ApproversRequired, DueRung, GrantMade, LadderSet, Pattern, VoteCast
 from placet.facts.requirements import ANYBODY, Needs, Requirement
+from placet.facts.voting_settings import ApproverRule
 from placet.ports import Store
 from placet.runtime.frame import Frame, awaited
 
@@ -62,6 +64,25 @@ def note_requirement(frame: Frame, call: Call, needed: Requirement | None) -> No
         frame.note(ApproversRequired(call.id, needed or ANYBODY))
 
 
+def note_ladder(frame: Frame, call: Call, rules: Sequence[ApproverRule]) -> None:
+    """Behind the question about a call: who is told when it waits too long."""
+    ladder = ladder_of(call, rules, frame.journal.now())
+    if ladder is not None:
+        frame.note(ladder)
+
+
+async def approver_rules(store: Store, agent: str, tool: str) -> list[ApproverRule]:
+    """What the desk says about approvers of such calls, at this moment."""
+    return rules_for(await store.voting_settings(), agent, tool)
+
+
+def ladder_of(call: Call, rules: Sequence[ApproverRule], now: float) -> LadderSet | None:
+    """Who is told when the question that was just asked waits too long; None: nobody is, nor was to be."""
+    rungs = sorted((rung for rule in rules for rung in rule.rungs), key=lambda rung: rung.after)
+    due = [DueRung(rung.kind, round(now + rung.after, 3), rung.to) for rung in dict.fromkeys(rungs)]
+    return LadderSet(call.id, due) if due or call.ladder else None
+
+
 async def known_for(store: Store, names: Iterable[str], four_eyes: Sequence[Pattern] | None = None) -> Known:
     """What a count has to know of the store at this moment."""
     patterns = await store.four_eyes() if four_eyes is None else four_eyes
@@ -89,12 +110,12 @@ async def facts_said(
     votes = [word for word in words if isinstance(word, VoteCast)]
     if not votes:
         return facts
-    judged = await _judged(root, votes, graph, context)
+    judged = await _judged(store, root, votes, graph, context)
     return [*facts, *facts_of_votes(root, votes, await known_for(store, names_in(root, votes)), judged)]
 
 
 async def _judged(
-    root: RunFold, votes: Sequence[VoteCast], graph: AgentGraph, context: RunContextWrapper[Any]
+    store: Store, root: RunFold, votes: Sequence[VoteCast], graph: AgentGraph, context: RunContextWrapper[Any]
 ) -> Mapping[str, Requirement | None]:
     """What calls need as edits made them, by the code that is here. Without it they need what they needed."""
     found: dict[str, Requirement | None] = {}
@@ -104,7 +125,8 @@ async def _judged(
             continue
         tool = graph.at(entry.agent).tool_known_as(entry.name, entry.tool)
         if tool is not None and tool.approvers is not None:
-            found[vote.call] = await requirement_for(tool, context, vote.arguments, entry.label or entry.call)
+            own = await requirement_for(tool, context, vote.arguments, entry.label or entry.call)
+            found[vote.call] = with_rules(own, await approver_rules(store, entry.agent, entry.name))
     return found
 
 

@@ -8,6 +8,7 @@ from typing import assert_never
 import msgspec
 
 from placet.core import casting
+from placet.core.approver_rules import objection_by_rules, rules_for, with_rules
 from placet.core.budget import Bound
 from placet.core.casting import authors_of, names_in
 from placet.core.claim import (
@@ -44,6 +45,7 @@ from placet.facts.events import (
     VoteCast,
 )
 from placet.facts.requirements import ANYBODY, Assurance, Needs, Requirement
+from placet.facts.voting_settings import VotingSettings
 from placet.runtime.budgets import NOTHING_BOUND, Covered, bound_of_grant, look
 from placet.runtime.casting import known_for, note_requirement, requirements_of
 from placet.runtime.frame import Frame, Job
@@ -154,7 +156,33 @@ async def _last_look(frame: Frame, calls: Sequence[Call]) -> _LastLook:
     if frame.config.policy is not None:
         against, by_rules = await objections(frame, frame.config.policy, calls, needed)
         covered |= by_rules
+    if decided and known.voting.settings.rules:
+        against = {**_by_rules(frame, decided, known.voting.settings, needed), **against}
     return _LastLook(off, known, needed, against, covered)
+
+
+def _by_rules(
+    frame: Frame, decided: Sequence[Call], settings: VotingSettings, needed: dict[str, Requirement | None]
+) -> Mapping[str, PolicyObjection]:
+    """What the desk's rules about approvers, as they are now, have against calls that were decided. What an edited call
+    needs by them is added to `needed`."""
+    found: dict[str, PolicyObjection] = {}
+    for call in decided:
+        rules = rules_for(settings, frame.run.response_agent, call.name)
+        if call.id in frame.run.children or not rules:
+            continue
+        if call.id in needed or _is_judged(frame, call):
+            needed[call.id] = with_rules(needed.get(call.id, _declared(frame, call)), rules)
+        objection = objection_by_rules(frame.run, call, rules)
+        if objection is not None:
+            found[call.id] = objection
+    return found
+
+
+def _declared(frame: Frame, call: Call) -> Requirement | None:
+    """What the call needs by its tool, where that does not depend on the arguments."""
+    tool = frame.tool_of(call)
+    return tool.approvers.requirement if tool is not None and isinstance(tool.approvers, Needs) else None
 
 
 def _job_if_it_may_begin(frame: Frame, call_id: str, seen: _LastLook) -> Job | None:
@@ -238,7 +266,10 @@ async def _known(frame: Frame, decided: Sequence[Call]) -> Known:
     four_eyes = await store.four_eyes()
     names = names_in(frame.journal.run, votes) | authors_of(grants)
     names |= {call.decision.by for call in decided if call.decision is not None and call.decision.by is not None}
-    votes_known = await known_for(store, names, four_eyes) if needs_people or four_eyes else casting.Known()
+    if needs_people or four_eyes:
+        votes_known = await known_for(store, names, four_eyes)
+    else:  # of one word of anybody, only the desk's rules have more to say
+        votes_known = casting.Known(settings=await store.voting_settings())
     return Known(await store.holds(), four_eyes, grants, votes_known)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from placet.core.approvals import Entry, Ledger, is_hosted, name_of
+from placet.core.approver_rules import rules_for, with_deadline, with_rules
 from placet.core.calls import hosted_identity
 from placet.core.casting import as_vote
 from placet.core.deciding import is_about
@@ -48,9 +49,12 @@ from placet.facts.events import (
     GrantMade,
     Pattern,
     QuestionEscalated,
+    RungClimbed,
 )
+from placet.facts.requirements import Requirement
+from placet.facts.voting_settings import NO_SETTINGS, VotingSettings
 from placet.ports import Store
-from placet.runtime.casting import cast_in_code, facts_said, note_requirement, requirements_of
+from placet.runtime.casting import cast_in_code, facts_said, note_ladder, note_requirement, requirements_of
 from placet.runtime.frame import Frame, Job, awaited, tool_context
 from placet.runtime.granting import decision_by_grant
 from placet.runtime.guardrails import judge_call
@@ -115,11 +119,11 @@ async def _hold_or_deny(
     held: list[tuple[Call, Tool]] = []
     asked = [(call, tool) for call, tool, verdict in zip(calls, tools, verdicts, strict=True) if type(verdict) is Ask]
     needed = await requirements_of(frame, asked)
+    settings = await frame.journal.store.voting_settings() if asked else NO_SETTINGS
     for call, tool, verdict in zip(calls, tools, verdicts, strict=True):
         if isinstance(verdict, Ask):
             assert tool is not None, "no person is asked about a tool that does not exist"
-            frame.note(hold(frame, call, tool, verdict.why, verdict.question))
-            note_requirement(frame, call, all_needed(needed.get(call.id), verdict.question))
+            _ask(frame, call, tool, verdict, needed.get(call.id), settings)
             held.append((call, tool))
         elif isinstance(verdict, str):
             text = verdict if tool is not None else await formatted(frame, "tool_not_found", call, verdict)
@@ -130,6 +134,14 @@ async def _hold_or_deny(
         await _apply_decisions_by_hand(frame, [call for call, _ in held])
         await decide_by_grants(frame)
         await decide_in_code(frame, held)
+
+
+def _ask(frame: Frame, call: Call, tool: Tool, verdict: Ask, own: Requirement | None, settings: VotingSettings) -> None:
+    """Put a call before people: what is asked, what it needs by the tool, the policy and the desk, who is told."""
+    rules = rules_for(settings, frame.run.response_agent, call.name) if settings.rules else []
+    frame.note(hold(frame, call, tool, verdict.why, with_deadline(verdict.question, rules)))
+    note_requirement(frame, call, with_rules(all_needed(own, verdict.question), rules))
+    note_ladder(frame, call, rules)
 
 
 async def judge_again(frame: Frame, calls: list[Call]) -> list[Call]:
@@ -149,8 +161,8 @@ async def judge_again(frame: Frame, calls: list[Call]) -> list[Call]:
             fresh.append(call)
         elif isinstance(verdict, Ask):
             needed = await requirements_of(frame, [(call, tool)])
-            frame.note(hold(frame, call, tool, verdict.why, verdict.question))
-            note_requirement(frame, call, all_needed(needed.get(call.id), verdict.question))
+            settings = await frame.journal.store.voting_settings()
+            _ask(frame, call, tool, verdict, needed.get(call.id), settings)
         elif isinstance(verdict, str):
             frame.note(CallEnded(call.id, "denied", verdict))
         else:
@@ -378,16 +390,30 @@ def expire_questions(frame: Frame) -> None:
         frame.journal.note(path, fact)
 
 
-def ends_by_time(root: RunFold, now: float) -> list[tuple[str, CallEnded | QuestionEscalated]]:
+def ends_by_time(root: RunFold, now: float) -> list[tuple[str, CallEnded | QuestionEscalated | RungClimbed]]:
     """What becomes of the questions whose time is over, by the path of their run. It needs no code of the run's."""
-    found: list[tuple[str, CallEnded | QuestionEscalated]] = []
+    found: list[tuple[str, CallEnded | QuestionEscalated | RungClimbed]] = []
     for run, call in root.waiting():
+        if call.due_at is None or call.due_at > now:
+            continue
+        found += [(run.path, fact) for fact in _rungs_due(call, now)]
         if call.expires_at is None or call.expires_at > now:
             continue
         text = EXPIRED if call.status is Status.HELD else NOT_ANSWERED
         escalates = call.at_expiry == "escalate"
         found.append((run.path, QuestionEscalated(call.id) if escalates else CallEnded(call.id, "expired", text)))
     return found
+
+
+def _rungs_due(call: Call, now: float) -> Iterator[RungClimbed]:
+    """The rungs whose time has come. Of several that were missed, each is told: others may be told by each."""
+    if call.status is Status.IN_DOUBT:
+        return
+    for place in range(call.climbed, len(call.ladder)):
+        rung = call.ladder[place]
+        if rung.at > now:
+            return
+        yield RungClimbed(call.id, place, rung.kind, rung.to)
 
 
 async def absorb_decisions(frame: Frame) -> None:

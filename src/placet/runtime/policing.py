@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from placet.core.approver_rules import is_heeded
 from placet.core.claim import PolicyObjection
 from placet.core.gate import Ask, Free, Verdict
 from placet.core.policy import Policy, Ruling, Subject, not_covered
@@ -189,4 +190,4 @@ def _is_met(run: RunFold, call: Call, ruling: Ruling, wanted: Requirement | None
     if ballot is None:
         return False
     given = ballot.requirement
-    return given == wanted or united(given, ruling.question.requirement) == given
+    return is_heeded(wanted, given) or united(given, ruling.question.requirement) == given

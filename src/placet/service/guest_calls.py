@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from placet.core.approver_rules import with_deadline, with_rules
 from placet.core.gate import Ask, Free, Verdict
 from placet.core.guest import (
     GateCall,
@@ -35,6 +36,7 @@ from placet.facts.errors import (
 from placet.facts.events import AnyFact, ProposedCall, RunStarted, SessionClosed
 from placet.facts.ids import mint, split_call_id
 from placet.ports import RequestQuery
+from placet.runtime.casting import approver_rules, ladder_of
 from placet.service import guest_facts as facts
 from placet.service.guest_answers import UNSETTLED, kept_output
 from placet.service.guest_claims import GuestClaims
@@ -136,11 +138,17 @@ class GuestCalls(GuestClaims):
             draft.note(admitted(guest, proposal.session, self.limits.idle_seconds, place.before))
         call = facts.propose(draft, proposed, values)
         verdict = await self._judged(draft, place.log.run_id, call, asks=proposal.needs_approval is not False)
-        if isinstance(verdict, Ask):
+        if not isinstance(verdict, Ask):
+            facts.judged(draft, call, verdict, proposal, self._now())
+        else:
             await self._check_limits(guest)
-        facts.judged(draft, call, verdict, proposal, self._now())
-        if isinstance(verdict, Ask):
-            note_requirement(draft, call, None if verdict.question is None else verdict.question.requirement)
+            rules = await approver_rules(self._store, draft.run.response_agent, call.name)
+            asked = msgspec.structs.replace(verdict, question=with_deadline(verdict.question, rules))
+            facts.judged(draft, call, asked, proposal, self._now())
+            own = None if verdict.question is None else verdict.question.requirement
+            note_requirement(draft, call, with_rules(own, rules))
+            if (ladder := ladder_of(call, rules, self._now())) is not None:
+                draft.note(ladder)
         await self._decide_by_grants(draft, place.log.run_id)
         await self._append(place, draft)
         return await self._shown(place, call)

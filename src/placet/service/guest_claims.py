@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from placet.core.approver_rules import objection_by_rules
 from placet.core.claim import (
     AskedAnew,
     AskedOthers,
@@ -35,7 +36,7 @@ from placet.facts.errors import (
 from placet.facts.events import GrantMade
 from placet.facts.ids import call_id, split_call_id
 from placet.runtime.budgets import NOTHING_BOUND, Covered, bound_of_grant, look
-from placet.runtime.casting import not_carried
+from placet.runtime.casting import approver_rules, not_carried
 from placet.runtime.granting import grants_that_decided
 from placet.runtime.receipting import signed
 from placet.service import guest_facts as facts
@@ -142,6 +143,9 @@ class GuestClaims(GuestRuns):
         if self._policy is not None:
             against, by_rules = await objection(draft, self._store, run_id, self._policy.current(), call, now)
             covered |= by_rules
+        if against is None and decision is not None:
+            rules = await approver_rules(self._store, run.response_agent, call.name)
+            against = objection_by_rules(run, call, rules)
         judged = Claim(
             call=call,
             run_id=run_id,

@@ -14,10 +14,12 @@ import msgspec
 
 from placet.core.index import RequestRecord
 from placet.core.log import read_line
+from placet.core.rotations import on_call
 from placet.facts import events as e
 from placet.facts.codec import Json, JsonObject
 from placet.facts.errors import PlacetError
 from placet.facts.ids import request_id
+from placet.facts.voting_settings import ON_CALL
 from placet.ports import DeskStore, FeedEntry
 
 MOST_QUESTIONS = 200
@@ -74,7 +76,7 @@ async def _named(place: Place, fact: AnyFact) -> RequestRecord | None:
 
 async def _newest(place: Place, fact: AnyFact) -> RequestRecord | None:
     """The last question about the fact's call."""
-    assert isinstance(fact, e.QuestionEscalated | e.DecisionRevoked | e.CallEnded)
+    assert isinstance(fact, e.QuestionEscalated | e.DecisionRevoked | e.CallEnded | e.RungClimbed)
     found: RequestRecord | None = None
     async for each in _questions(place, fact.call):
         found = each
@@ -115,9 +117,15 @@ EVENTS: dict[type[e.Fact], Told] = {
     e.RunEnded: Told("run.ended", "a run has ended", None),
     e.RunStopped: Told("run.stopped", "an error stopped a run", None),
 }
+RUNGS: dict[str, Told] = {
+    "remind": Told("request.reminded", "it still waits, and whoever was asked is told again", _newest),
+    "on_call": Told("request.on_call", "it still waits, and who is on call is told", _newest, ("to",)),
+    "escalate": Told("request.escalated", "nobody answered in time, and others are asked", _newest, ("to",)),
+}
+"""By the kind of a ladder's rung."""
 BROKE_GLASS = Told("request.broke_glass", "somebody went ahead alone", _named, ("by", "reason", "digest"))
 """Told to all who are told anything about such questions."""
-EVENT_TYPES: dict[str, str] = {told.type: told.meaning for told in (*EVENTS.values(), BROKE_GLASS)}
+EVENT_TYPES: dict[str, str] = {told.type: told.meaning for told in (*EVENTS.values(), *RUNGS.values(), BROKE_GLASS)}
 """What a subscription can choose from, and what each means."""
 
 
@@ -134,13 +142,35 @@ async def events_of(store: DeskStore, entry: FeedEntry) -> list[Event]:
 
 async def _event(place: Place, index: int, fact: e.AnyFact) -> Event | None:
     bare = fact.fact if isinstance(fact, e.InChild) else fact
-    told = BROKE_GLASS if isinstance(bare, e.VoteCast) and bare.breaks_glass else EVENTS.get(type(bare))
+    told = _told(bare)
     if told is None or (isinstance(bare, e.CallEnded) and bare.outcome not in UNANSWERED):
         return None
     if told.request is None:
         return None if isinstance(fact, e.InChild) else await _of_run(place, index, told)
     request = await told.request(place, bare)
-    return None if request is None else _of_request(request, place, index, told, bare)
+    if request is None:
+        return None
+    event = _of_request(request, place, index, told, bare)
+    return await _of_rung(event, place, bare) if isinstance(bare, e.RungClimbed) and bare.to is not None else event
+
+
+async def _of_rung(event: Event, place: Place, fact: e.RungClimbed) -> Event:
+    """For those whom the rung names; the person, where it is who is on call."""
+    if fact.kind != "on_call":
+        return msgspec.structs.replace(event, groups=[fact.to or ""])
+    rotation = (await place.store.voting_settings()).rotations.get(fact.to or "")
+    person = None if rotation is None else on_call(rotation, place.at)
+    return msgspec.structs.replace(event, groups=[f"{ON_CALL}{fact.to}"], data=event.data | {"on_call": person})
+
+
+def _told(fact: AnyFact) -> Told | None:
+    match fact:
+        case e.VoteCast(breaks_glass=True):
+            return BROKE_GLASS
+        case e.RungClimbed():
+            return RUNGS.get(fact.kind)
+        case _:
+            return EVENTS.get(type(fact))
 
 
 def _of_request(request: RequestRecord, place: Place, index: int, told: Told, fact: AnyFact) -> Event:

@@ -515,6 +515,8 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.LateReport,
         e.PasswordChanged,
         e.QuestionEscalated,
+        e.LadderSet,
+        e.RungClimbed,
         e.ReportedAfterEnd,
         e.RequestSettled,
         e.ClaimDelayed,

@@ -17,6 +17,7 @@ from placet.desk.api.shapes import (
     ApprovalShape,
     DecidedApproval,
     DecisionShape,
+    LadderStepShape,
     ManyDecisions,
     ManyOutcomes,
     Nothing,
@@ -29,8 +30,10 @@ from placet.desk.desk import DeskRequest
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import (
     Decision,
+    as_datetime,
     decide,
     decision_about,
+    ladder_of,
     request_meant,
     request_or_404,
     request_to_decide,
@@ -75,6 +78,7 @@ async def show(ask: ApiRequest[Nothing, Nothing]) -> ApprovalDetail:
         votes_for=dict(voting.ways) if voting is not None else {},
         may_break_glass=voting is not None and voting.may_break_glass,
         is_stuck=voting is not None and voting.is_stuck,
+        ladder=[LadderStepShape.of(each, at=as_datetime(each.at)) for each in await ladder_of(ask.web, request)],
     )
 
 

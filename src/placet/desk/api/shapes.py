@@ -16,6 +16,7 @@ from placet.desk.web.problems import FieldProblem, Winner
 from placet.facts.codec import Json, JsonObject
 from placet.facts.events import Verdict
 from placet.facts.requirements import Assurance
+from placet.facts.voting_settings import RungKind
 from placet.service.budget_figures import Left
 
 MAX_AT_ONCE = 200
@@ -255,6 +256,16 @@ class DecisionShape(Shown, frozen=True, kw_only=True):
     assurance: Assurance
 
 
+class LadderStepShape(Shown, frozen=True, kw_only=True):
+    """A step of the ladder of a question that waits."""
+
+    kind: RungKind
+    at: datetime
+    to: str | None
+    """Of `on_call` the rotation, of `escalate` the group."""
+    was_told: bool
+
+
 class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
     """The same, with what a person needs to decide."""
 
@@ -277,6 +288,8 @@ class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
     """Whether the user could go ahead alone (`break_glass`), with a reason."""
     is_stuck: bool
     """Too few people are left who could approve it: put people into the groups, or reject it."""
+    ladder: list[LadderStepShape]
+    """Who is told when it waits too long, and who was."""
 
 
 class DecidedApproval(ApprovalShape, frozen=True, kw_only=True):

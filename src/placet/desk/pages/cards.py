@@ -20,7 +20,16 @@ from placet.desk.pages.history import HistoryRow, all_before, lead_up
 from placet.desk.pages.rendering import Notice, link
 from placet.desk.pages.text_format import shortened
 from placet.desk.web.context import Web
-from placet.desk.web.deciding import Voting, call_of, can_take_back, delay_of, voting_of, why_not_decide
+from placet.desk.web.deciding import (
+    LadderStep,
+    Voting,
+    call_of,
+    can_take_back,
+    delay_of,
+    ladder_of,
+    voting_of,
+    why_not_decide,
+)
 from placet.desk.web.grant_checks import grants_about, would_decide
 from placet.facts.codec import JsonObject
 from placet.facts.errors import PlacetError
@@ -72,6 +81,8 @@ class RequestCard:
     """Commands and patches line by line; None for the arguments of other calls."""
     story: CallStory | None = None
     voting: Voting | None = None
+    ladder: Sequence[LadderStep] = ()
+    """Who is told when it waits too long."""
     """Where several people have to approve: how it stands, and what the reader's yes would do."""
     also_decides: tuple[int, int] = (0, 0)
     """Other calls that wait now and that «always» would decide too: in this run, and in others."""
@@ -249,6 +260,7 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> RequestCard:
             everybody=await all_who_could(web.desk.store) if request.ballot is not None else None,
             with_ways=True,
         ),
+        ladder=await ladder_of(web, request),
         also_decides=await _also_decided(web, request),
         steps=steps,
         steps_left_out=left_out,

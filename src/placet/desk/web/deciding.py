@@ -25,8 +25,9 @@ from placet.desk.web.second_look import refuse_without_second_look
 from placet.facts.codec import Json, JsonObject
 from placet.facts.errors import AccessDenied, NotPending, PlacetError, RunFinished, StaleApproval
 from placet.facts.events import DecisionMade, Verdict, VoteCast
-from placet.facts.ids import split_request_id
+from placet.facts.ids import path_of, split_request_id
 from placet.facts.verdict_words import verdict_behind
+from placet.facts.voting_settings import RungKind
 from placet.runtime.journal import load_recent
 from placet.service.questions import FoundRequest
 from placet.service.stuck import is_stuck
@@ -232,6 +233,32 @@ async def voting_of(
         may_break_glass=with_ways and await _may_break_glass(web, actor, request),
         is_stuck=everybody is not None and is_stuck(found[2], entry, ballot, everybody),
     )
+
+
+class LadderStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of the ladder of a question that waits."""
+
+    kind: RungKind
+    at: float
+    to: str | None
+    was_told: bool
+
+
+async def ladder_of(web: Web, request: DeskRequest) -> list[LadderStep]:
+    """Who is told when this question waits too long, and who was."""
+    if request.status != "pending":
+        return []
+    with contextlib.suppress(PlacetError):
+        found = await load_recent(web.desk.store, request.run_id)
+        owner = found[2].find(path_of(request.call)) if found is not None else None
+        call = owner.calls.get(request.call) if owner is not None else None
+        rungs = call.ladder if call is not None else ()
+        climbed = call.climbed if call is not None else 0
+        return [
+            LadderStep(kind=each.kind, at=each.at, to=each.to, was_told=place < climbed)
+            for place, each in enumerate(rungs)
+        ]
+    return []
 
 
 async def _other_ways(web: Web, actor: Actor, request: DeskRequest) -> list[tuple[str, str]]:

@@ -173,7 +173,7 @@ def _wake_at(run: RunFold, at: float) -> float | None:
     """When the first request ends by itself, or a guest's session."""
     if run.guest is not None:
         return None if run.has_ended else wakes_at(run, at)
-    times = [call.expires_at for _, call in run.waiting() if call.expires_at is not None]
+    times = [due for _, call in run.waiting() if (due := call.due_at) is not None]
     if run.stopped is None:  # a person resumes it: that is no matter of time
         times += [at for _, _, at in run.delayed()]
     return min(times, default=None)
