@@ -513,7 +513,7 @@ def lock(arguments: list[str]) -> int:
         "the lock could not be resolved: check the network and the versions in pyproject.toml, and run it again."
     )
     run_quietly([uv, "pip", "compile", "--quiet", PYPROJECT.name, *scope, *extras, *output, *arguments], env, otherwise)
-    for wanted in sorted([*MCP_SERVERS.glob("*.in"), *PEERS.glob("*.in"), *HOSTS.glob("*.in"), *WEBSITE.glob("*.in")]):
+    for wanted in sorted([*MCP_SERVERS.glob("*.in"), *PEERS.rglob("*.in"), *HOSTS.glob("*.in"), *WEBSITE.glob("*.in")]):
         there = ["--generate-hashes", "--no-annotate", "--custom-compile-command", "python3 dev.py lock"]
         there += ["--output-file", str(wanted.with_suffix(".lock").relative_to(ROOT)), str(wanted.relative_to(ROOT))]
         run_quietly([uv, "pip", "compile", "--quiet", *scope[:3], *there, *arguments], env, otherwise)

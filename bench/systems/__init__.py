@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-SYSTEMS = {"stores": "bench.systems.stores", "desk": "bench.systems.desk"}
-"""By the name of the command: `python3 dev.py bench stores`, `python3 dev.py bench desk`."""
+SYSTEMS = {"stores": "bench.systems.stores", "desk": "bench.systems.desk", "durable": "bench.systems.durable"}
+"""By the name of the command: `python3 dev.py bench stores`, and so on."""
 
 
 def main_of(name: str) -> Callable[[Sequence[str]], int]:

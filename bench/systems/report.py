@@ -72,11 +72,17 @@ def write_part(name: str, text: str) -> None:
     PAGE.write_text(before + begin(name) + "\n" + text + "\n" + END + rest.partition(END)[2])
 
 
-def options_of(name: str, about: str, arguments: Sequence[str]) -> argparse.Namespace:
+def options_of(name: str, about: str, arguments: Sequence[str], *, with_parts: bool = False) -> argparse.Namespace:
+    """`with_parts`: a part of it can be measured alone."""
     parser = argparse.ArgumentParser(prog=f"dev.py bench {name}", description=about)
     parser.add_argument("--quick", action="store_true", help="very small: does it work?")
     parser.add_argument("--docs", action="store_true", help="write the figures into docs/benchmark.md")
     parser.add_argument("--out", type=place, metavar="FILE", help=f"where results go (.dev/bench/{name}.json)")
+    if with_parts:
+        parser.add_argument("--without-peers", action="store_true", help="only Placet")
+        parser.add_argument("--store", choices=("postgresql", "sqlite"), help="only on this database")
+        parser.add_argument("--only", action="append", metavar="WORK", help="only this work (may be repeated)")
+        parser.add_argument("--rounds", type=int, metavar="N", help="how often each is measured (default: 3)")
     options = parser.parse_args(arguments)
     if options.quick and options.docs:
         parser.error("--docs needs a whole run, without --quick")

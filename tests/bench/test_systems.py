@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from bench import run
+from bench.bars import bars
 from bench.contenders import placet_desk
+from bench.durable.processes import Failed
 from bench.results import Results
 from bench.sections.desk import connections
-from bench.systems import SYSTEMS, report
+from bench.systems import SYSTEMS, durable, report
 
 
 def test_the_stores_are_measured_beside_the_plain_driver(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,3 +93,38 @@ def test_a_report_is_kept_and_stands_in_the_docs(tmp_path: Path, monkeypatch: py
     assert "old" not in text
     assert text.startswith("before\n")
     assert text.endswith("after\n")
+
+
+def test_durable_runs_are_measured_and_their_effects_seen_by_a_witness(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Placet alone: the peers' environments are made when somebody measures."""
+    out = tmp_path / "durable.json"
+    parts = ["--only", "alone", "--only", "crowd", "--only", "statements"]
+
+    exit_code = run.main(["durable", "--quick", "--without-peers", *parts, "--out", str(out)])
+
+    shown = capsys.readouterr()
+    assert exit_code == 0, shown.err
+    assert "from a decision to its effect" in shown.out
+    found = {each["kind"]: each["values"] for each in json.loads(out.read_text())["found"]}
+    assert set(found) == {"PostgreSQL", "SQLite"}
+    assert 20 < found["PostgreSQL"]["crowd_statements"] < 60
+    assert found["PostgreSQL"]["crowd_wal"] > 1000
+
+
+@pytest.mark.parametrize("seen", [["1/2.0", "1/2.0"], []], ids=["twice", "never"])
+def test_a_contender_whose_effects_were_not_seen_once_each_gets_no_figure(tmp_path: Path, seen: list[str]) -> None:
+    scene = object.__new__(durable.Scene)
+    scene.contender, scene.kind, scene.effects = durable.PLACET, "SQLite", tmp_path / "effects"
+    scene.effects.write_text("".join(f"{order} 1.0\n" for order in seen))
+
+    with pytest.raises(Failed, match="not once"):
+        scene.check(["1/2"])
+
+
+def test_the_picture_of_durable_runs_shows_both_parts() -> None:
+    picture = bars("Time", ("the program", "the server"), [("placet", 10.0, 5.0), ("DBOS", 40.0, 20.0)], "ms")
+
+    assert "15.0 ms" in picture
+    assert "60.0 ms" in picture

@@ -6,12 +6,14 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import psycopg
 import pytest
 
 from placet.facts import events as e
-from placet.facts.errors import StoreError
+from placet.facts.errors import RunConflict, StoreError
+from placet.ports import Lease
 from placet.stores.postgres import PostgresStore
 from placet.stores.postgres import store as module
 from placet.stores.postgres.connections import execute_steps, sql
@@ -19,6 +21,7 @@ from placet.stores.postgres.writes import append
 from placet.stores.sql.appending import append_of
 from placet.stores.sql.forgetting import delete, purge
 from placet.testing.desk_contracts import Driver, RunWriter, until, within
+from placet.testing.run_writer import lines_after
 from tests.support.postgres import PostgresServer
 
 
@@ -42,6 +45,34 @@ def own_server() -> Iterator[PostgresServer]:
 
 
 # -- a database that goes away ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.promise("P4")
+async def test_a_lease_that_a_server_forgot_with_its_power_is_never_another_drivers(own_server: PostgresServer) -> None:
+    """Leases do not wait for the disk. What was forgotten must not come back as the number of the next one."""
+    url = own_server.new_database()
+    async with PostgresStore(url) as store, PostgresStore(url) as other:
+        stories = [RunWriter() for _ in range(8)]
+        for story in stories:
+            await story.begin(store)
+        drivers = [Driver() for _ in range(16)]
+        first = [await store.lease(story.id, driver) for story, driver in zip(stories, drivers, strict=False)]
+        await asyncio.to_thread(own_server.kill)
+        await asyncio.to_thread(own_server.start)
+        second: list[Lease] = []
+        for story, driver in zip(stories, drivers[8:], strict=True):
+            with suppress(RunConflict):
+                second.append(await other.lease(story.id, driver))
+        taken_over = {lease.run_id for lease in second}
+        for lease, story in zip(first, stories, strict=True):
+            append = store.append(lease, story.log, lines_after(story.log, 1), story.run)
+            if story.id in taken_over:
+                with pytest.raises(RunConflict):
+                    await append
+            else:
+                await append
+
+        assert not {lease.epoch for lease in first} & {lease.epoch for lease in second}
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])

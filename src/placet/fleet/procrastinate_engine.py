@@ -39,6 +39,8 @@ SWEEP_LIMIT = 1000
 HEARTBEAT_SECONDS = 5.0
 POLL_SECONDS = 5.0
 POLL_WITHOUT_LISTENING_SECONDS = 0.25
+PATIENCE_WITH_CALLS = 0.25
+"""How long a call waits for a place before others get it."""
 LEFT_ALONE_SECONDS = 10.0
 """How long a run is left alone that no worker's code can drive."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
@@ -74,6 +76,8 @@ class ProcrastinateEngine:
         self._places = asyncio.Semaphore(limit)
         self._drives: set[asyncio.Task[None]] = set()
         self._calls: set[asyncio.Task[None]] = set()
+        self._called: set[str] = set()
+        """The runs for which a call waits for a place."""
         self._is_serving = False
         self._has_schema = False
         self._outage = Outage(logger, "queue_away", "queue_back")
@@ -171,12 +175,29 @@ class ProcrastinateEngine:
             await asyncio.wait([hearing])
 
     def _follow(self, drive: Drive, run_id: str) -> None:
-        """Follow a call. Without a free place (the row with our number of drives is some seconds old) others get it."""
-        is_free = not (self._places.locked() or self.registration.is_stopping)
-        task = asyncio.create_task(self._advance(drive, run_id, ()) if is_free else self.enqueue(run_id))
+        """Follow a call, in a task of its own; one that waits for the same run already sees what this one is for."""
+        if run_id in self._called:
+            return
+        self._called.add(run_id)
+        task = asyncio.create_task(self._answer(drive, run_id))
+        task.add_done_callback(lambda _: self._called.discard(run_id))
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
         task.add_done_callback(_read_error)
+
+    async def _answer(self, drive: Drive, run_id: str) -> None:
+        """Drive the run that we are called for. The row with our number of drives is some seconds old: without a place
+        that is free soon, others get it. A job for each such call would cost the database more than the run's turn."""
+        try:
+            async with asyncio.timeout(PATIENCE_WITH_CALLS):
+                await self._places.acquire()
+        except TimeoutError:
+            return await self.enqueue(run_id)
+        self._called.discard(run_id)
+        try:
+            return await self._advance_here(drive, run_id, ())
+        finally:
+            self._places.release()
 
     async def _have_schema(self) -> None:
         if not self._has_schema:
@@ -217,14 +238,18 @@ class ProcrastinateEngine:
     async def _advance(self, drive: Drive, run_id: str, tried: Sequence[str]) -> None:
         """Drive, in a task of our own: the library's worker may end meanwhile, and begin again."""
         async with self._places:
-            if self.registration.is_stopping:  # a call that waited for its place while we were told to end
-                return await self._hand_back(run_id)
-            task = asyncio.create_task(self._drive(drive, run_id, tried))
-            self._drives.add(task)
-            self.registration.driving = len(self._drives)
-            task.add_done_callback(self._forget)
-            await asyncio.shield(task)
-            return None
+            await self._advance_here(drive, run_id, tried)
+
+    async def _advance_here(self, drive: Drive, run_id: str, tried: Sequence[str]) -> None:
+        """The same, in a place that we have."""
+        if self.registration.is_stopping:  # it waited for its place while we were told to end
+            return await self._hand_back(run_id)
+        task = asyncio.create_task(self._drive(drive, run_id, tried))
+        self._drives.add(task)
+        self.registration.driving = len(self._drives)
+        task.add_done_callback(self._forget)
+        await asyncio.shield(task)
+        return None
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._drives.discard(task)

@@ -31,6 +31,10 @@ class Lease(msgspec.Struct, gc=False):
     stands_at: tuple[int, bytes] | None = None
     """Length and head of the log when the right was given, where the store says so (every store of a desk does): a
     driver that has just read this very log need not read it again."""
+    ends_at: int | None = None
+    """The driver is done when the log is that long: a store may give the right back in the append that makes it so."""
+    is_given_back: bool = False
+    """The store did: nothing can be appended under this lease any more."""
 
 
 class StoredRun(msgspec.Struct, frozen=True, gc=False):

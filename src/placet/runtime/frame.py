@@ -75,6 +75,7 @@ class Frame:
         "graph",
         "has_news",
         "hooks",
+        "is_outermost",
         "is_stopping",
         "journal",
         "judged",
@@ -85,6 +86,7 @@ class Frame:
         "resend",
         "run",
         "run_id",
+        "saves_context",
         "session",
         "set_aside",
         "should_leave",
@@ -119,6 +121,9 @@ class Frame:
         self.resend = resend
         """What a person said about a request that may or may not have been taken: send it again, or not."""
         self.session = session
+        self.is_outermost = False
+        """Nothing but saving the context comes after the step with which this drive rests."""
+        self.saves_context = False
         self.error_handlers: Mapping[str, Any] = _NONE
         """Functions that answer in the place of an error, by its kind."""
         self.drive: Callable[[Frame], Awaitable[None]] = _not_yet
@@ -149,6 +154,12 @@ class Frame:
         """A tool function has ended, or a decision was made."""
         self.failures: tuple[BaseException, ...] = ()
         """Errors of tool functions and hooks that end the drive, once the siblings are done."""
+
+    @property
+    def ends_at_rest(self) -> bool:
+        """Whether the lease can go with the facts with which this drive rests: nothing comes behind them."""
+        is_saved = not self.saves_context or self.context.context is None
+        return self.is_outermost and is_saved and not self.set_aside and not self.was_left
 
     def look_again(self, *, has_news: bool = False) -> None:
         """Find the run, and the agent that is at work in it: when the frame is made, after a handoff, and when the log

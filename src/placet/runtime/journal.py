@@ -142,8 +142,11 @@ class Journal:
             self._votes += votes
             self.run.ledger.drop_votes(votes)
 
-    async def commit(self) -> None:
-        """Make everything noted so far durable. One append for all of it: whole, or not at all."""
+    async def commit(self, *, is_last: bool = False) -> None:
+        """Make everything noted so far durable. One append for all of it: whole, or not at all.
+
+        `is_last`: the drive ends with it, and the store may give the lease back in the same append.
+        """
         if not self._noted and not self._writing.locked() and self._broken_by is None:
             return
         # Tool functions of one turn end side by side, and each commits its own end. While we wait for our turn to
@@ -159,7 +162,7 @@ class Journal:
             if self._noted:
                 facts, self._noted = self._noted, []
                 votes, self._votes = self._votes, []
-                await self._append(facts, votes)
+                await self._append(facts, votes, is_last=is_last)
         finally:
             self._writing.release()
 
@@ -174,7 +177,7 @@ class Journal:
         for subscriber in list(self.subscribers):
             subscriber(at, facts)
 
-    async def _append(self, facts: list[AnyFact], votes: Sequence[VoteCast] = ()) -> None:
+    async def _append(self, facts: list[AnyFact], votes: Sequence[VoteCast] = (), *, is_last: bool = False) -> None:
         line: Line | None = None
         try:
             line = self.log.next_line(self.now(), facts)
@@ -183,6 +186,7 @@ class Journal:
                 raise LimitExceeded(
                     f"The run's log would grow over its limit of {self._max_bytes} bytes (RunConfig.limits.log)."
                 )
+            self.lease.ends_at = len(self.log) + 1 if is_last else None
             await self.store.append(self.lease, self.log, [line], self.run)
         except PositionConflict:  # certainly not written: others were first
             await self._catch_up(facts, votes)
@@ -393,13 +397,16 @@ class LeaseHolder:
         """Whether the run could be given back here; not if the log has grown. Cancelled in between, `end` gives it
         back."""
         assert self._lease is not None
+        if self._lease.is_given_back:  # with the last append
+            self._lease = None
+            return True
         if not await self._store.release(self._lease, length):
             return False
         self._lease = None
         return True
 
     async def end(self) -> None:
-        if self._lease is None:
+        if self._lease is None or self._lease.is_given_back:
             return
         lease, self._lease = self._lease, None
         releasing = asyncio.ensure_future(self._store.release(lease, sys.maxsize))

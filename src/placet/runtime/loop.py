@@ -105,7 +105,7 @@ async def take(step: Step, frame: Frame) -> bool:
         case WaitForPeople() | Stop():
             if frame.session is not None:
                 await write_session(frame)
-            await frame.journal.commit()
+            await frame.journal.commit(is_last=frame.ends_at_rest)
             return True
         case _:
             await _take_unusual(step, frame)

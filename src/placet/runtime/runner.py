@@ -455,6 +455,8 @@ def _frame(order: Order, journal: Journal, state: RunState[Any] | None) -> Frame
         frame.error_handlers = order.error_handlers
     frame.drive = drive_safely
     frame.should_leave = order.should_leave
+    frame.is_outermost = True
+    frame.saves_context = order.save_context is not None
     if order.ends is None and run.delivery != "own":
         check_handoffs(frame)
     return frame

@@ -115,7 +115,9 @@ class MemoryStore:
         run_id = log.run_id
         with self._lock:
             known = self._where_it_stands(lease, log)
-            is_special = any(not _SPECIAL.isdisjoint(map(type, line.facts)) for line in lines)
+            is_special = False
+            for line in lines:  # as `any(…)`, a tenth of what an append costs
+                is_special = is_special or not _SPECIAL.isdisjoint(map(type, line.facts))
             if is_special:
                 self._takes.take(takings_of(run_id, lines))
             if known is None:

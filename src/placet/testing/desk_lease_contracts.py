@@ -109,6 +109,33 @@ class DeskLeaseContract(AuditContract):
             await refused(RunConflict, store.append(lease, story.log, lines_after(story.log, 1), story.run))
             assert await store.release(lease, 1)
 
+    async def test_the_append_with_which_a_driver_is_done_may_give_its_lease_back(self) -> None:
+        async with self.two_stores(3600) as (one, other):
+            story = RunWriter()
+            await story.begin(one)
+            driver, next_driver = Driver(), Driver()
+            lease = await one.lease(story.id, driver)
+            lines = lines_after(story.log, 2)
+            lease.ends_at = 3
+            await one.append(lease, story.log, lines[:1], story.run)
+            for_one_line = lease.is_given_back
+            await refused(RunConflict, other.lease(story.id, next_driver))
+            ahead = story.log.copy()
+            ahead.append(lines[0])
+            await one.append(lease, ahead, lines[1:], story.run)
+            ahead.append(lines[1])
+
+            assert not for_one_line
+            if lease.is_given_back:
+                await refused(RunConflict, one.append(lease, ahead, lines_after(ahead, 1), story.run))
+            assert await one.release(lease, 3)
+            await other.lease(story.id, next_driver)
+            assert await one.release(lease, 3), "what was given back before is nobody else's to end"
+            await refused(RunConflict, one.lease(story.id, driver))
+            row = await one.run(story.id)
+            assert row is not None
+            assert row.takeovers == 0
+
     async def test_a_lease_of_a_run_that_never_began_leaves_nothing(self) -> None:
         async with self.open_store(lease_ttl=TTL) as store:
             driver = Driver()

@@ -36,15 +36,15 @@ UPDATE placet_feed SET base = (SELECT max(sequence) + 1 FROM placet_lines);
 
 -- name: append
 -- Append lines to a log: see the function. The grants of an append were written before it.
-SELECT outcome, stands_at FROM placet_append(
-    :run_id, :epoch, :position, :again, :key, :head, :texts, :checksums,
+SELECT outcome, stands_at FROM placet_append_to(
+    :run_id, :epoch, :position, :again, :gives_back, :key, :head, :texts, :checksums,
     :updated_at, :agent, :status, :turn, :session, :holds_session,
-    :final_output, :stopped, :started_by, :wake_at, :has_work, :changes, NULL
+    :final_output, :stopped, :started_by, :wake_at, :has_work, :changes
 );
 
 -- name: lease
 -- Take the right to drive a run: see the function.
-SELECT new_epoch, holder, stands_at, its_head FROM placet_lease_at(:id, :owner, :gone, :ttl);
+SELECT new_epoch, holder, stands_at, its_head FROM placet_lease_soon(:id, :owner, :gone, :ttl);
 
 -- name: release
 -- Give the right back: see the function.

@@ -49,7 +49,7 @@ POLL_SECONDS = 0.25
 """How often to look where one cannot listen: behind a pooler, other processes' notifications do not arrive."""
 SETTLE_SECONDS = 0.02
 """How often to look when something was written that is not settled yet."""
-NOTIFY_SECONDS = 0.02
+NOTIFY_SECONDS = 0.05
 """The least time between two notifications: they cost every transaction of the server a little."""
 
 

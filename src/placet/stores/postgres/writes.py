@@ -47,6 +47,7 @@ def parameters(append: Append, again: bool) -> Given:
         "epoch": append.epoch,
         "position": append.position,
         "again": again,
+        "gives_back": append.gives_back,
         "key": append.key,
         "head": append.head,
         "texts": list(append.texts),

@@ -45,6 +45,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     """The run has ended: its cached fold has no use any more."""
     takings: Sequence[Taking] = ()
     """What the claims among the lines take of budgets: written with them, or none of it."""
+    gives_back: bool = False
+    """The driver is done: its lease goes with the lines."""
 
     @property
     def length(self) -> int:
@@ -70,6 +72,7 @@ def append_of(lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold
         fold=fold_to_cache(log, lines, run),
         drops_fold=run.has_ended and log.cached_at > 0,
         takings=takings_of(log.run_id, lines),
+        gives_back=lease is not None and lease.ends_at == len(log) + len(lines),
     )
 
 

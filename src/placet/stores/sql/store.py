@@ -201,6 +201,9 @@ class SQLStore(ABC):
     async def append(self, lease: Lease | None, log: Log, lines: Sequence[Line], run: RunFold) -> None:
         append = append_of(lease, log, lines, run)
         await self._append(append)
+        if append.gives_back and lease is not None:
+            lease.is_given_back = True
+            self._leases().remove(lease)
         if append.fold is not None:
             log.cached_at = append.fold.position
 

@@ -46,6 +46,8 @@ def append(_again: bool, given: Append) -> Steps[None]:
     is_outside = given.epoch is None and given.has_work is not None
     after = {"length": given.length, "head": given.head, "has_work": bool(given.has_work), "is_outside": is_outside}
     yield Statement("advance", row | after)
+    if given.gives_back:
+        yield Statement("end_lease", {"pause": None, "run": run})
     for change in given.changes:
         yield from _change_request(run, change)
     if given.grants:
