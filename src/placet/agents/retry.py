@@ -4,12 +4,12 @@ requests were certainly not taken, and sends no other one twice."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import placet
-from placet import ModelRetryBackoffSettings, ModelTimeoutError, ProviderError, UserError
+from placet import ModelRetryBackoffSettings, ModelTimeoutError, ProviderError
 
 
 @dataclass
@@ -73,7 +73,8 @@ class RetryPolicyContext:
     conversation_id: str | None = None
 
 
-RetryPolicy: TypeAlias = Callable[[RetryPolicyContext], bool | RetryDecision]
+RetryPolicyAnswer: TypeAlias = bool | RetryDecision
+RetryPolicy: TypeAlias = Callable[[RetryPolicyContext], RetryPolicyAnswer | Awaitable[RetryPolicyAnswer]]
 
 
 class ModelRetrySettings(placet.ModelRetrySettings):
@@ -93,14 +94,11 @@ def _backoff(given: Any) -> Any:
 def _adapted(policy: Any, max_retries: int | None) -> Any:
     if policy is None or len(inspect.signature(policy).parameters) != 1:
         return policy
-    if inspect.iscoroutinefunction(policy):
-        raise UserError("A retry policy is a plain function here: it is asked between two requests.")
 
-    def asked(error: ProviderError, retries: int) -> bool:
-        answer = policy(
-            RetryPolicyContext(error, retries + 1, max_retries or 0, False, _normalized(error), _advice(error))
+    async def asked(error: ProviderError, retries: int) -> bool:
+        return await _says_yes(
+            policy, RetryPolicyContext(error, retries + 1, max_retries or 0, False, _normalized(error), _advice(error))
         )
-        return bool(answer.retry if isinstance(answer, RetryDecision) else answer)
 
     return asked
 
@@ -121,8 +119,9 @@ def _advice(error: ProviderError) -> ModelRetryAdvice:
     return ModelRetryAdvice(suggested=error.is_transient, retry_after=error.retry_after, normalized=_normalized(error))
 
 
-def _says_yes(policy: RetryPolicy, context: RetryPolicyContext) -> bool:
-    answer = policy(context)
+async def _says_yes(policy: RetryPolicy, context: RetryPolicyContext) -> bool:
+    given = policy(context)
+    answer = await given if inspect.isawaitable(given) else given
     return bool(answer.retry if isinstance(answer, RetryDecision) else answer)
 
 
@@ -146,10 +145,22 @@ class _Policies:
         return lambda context: context.normalized.status_code in wanted
 
     def all(self, *policies: RetryPolicy) -> RetryPolicy:
-        return lambda context: bool(policies) and all(_says_yes(policy, context) for policy in policies)
+        async def joined(context: RetryPolicyContext) -> bool:
+            for policy in policies:
+                if not await _says_yes(policy, context):
+                    return False
+            return bool(policies)
+
+        return joined
 
     def any(self, *policies: RetryPolicy) -> RetryPolicy:
-        return lambda context: any(_says_yes(policy, context) for policy in policies)
+        async def joined(context: RetryPolicyContext) -> bool:
+            for policy in policies:
+                if await _says_yes(policy, context):
+                    return True
+            return False
+
+        return joined
 
 
 retry_policies = _Policies()

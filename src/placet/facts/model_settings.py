@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
@@ -24,8 +24,8 @@ class ModelRetryBackoffSettings:
             raise UserError("A backoff's delays are 0 or more, and its multiplier is 1 or more.")
 
 
-RetryPolicy: TypeAlias = Callable[[ProviderError, int], bool]
-"""`(error, retries so far)`: whether to try again. It can only narrow what is tried again, and never widen it."""
+RetryPolicy: TypeAlias = Callable[[ProviderError, int], bool | Awaitable[bool]]
+"""`(error, retries so far)`: whether to try again, sync or async. It can only narrow what is tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,7 +124,7 @@ async def _after_failure(
     conversation is looked at first, and if the answer stands there, it is given back.
     """
     is_lost = _note_failure(frame, error)
-    delay = retrying.delay_after(error)
+    delay = await retrying.delay_after(error)
     if is_lost or delay is not None:
         await frame.journal.commit()
     if delay is not None:
@@ -416,7 +416,7 @@ async def _look(frame: Frame, request: ModelRequest, retrying: Retrying, cause: 
             break
         except Exception as error:  # noqa: BLE001  # a model that cannot look does not know
             cause = cause or error
-            delay = retrying.delay_after(error)
+            delay = await retrying.delay_after(error)
             if delay is None:
                 break
             await frame.config.clock.sleep(delay)

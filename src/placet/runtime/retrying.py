@@ -6,6 +6,8 @@ conversation has taken.
 
 from __future__ import annotations
 
+import inspect
+
 from placet.facts.errors import ProviderError
 from placet.facts.model_settings import ModelRetrySettings
 
@@ -21,16 +23,22 @@ class Retrying:
         self._lock_waits = 0
         self._waited_for_lock = 0.0
 
-    def delay_after(self, error: Exception) -> float | None:
+    async def delay_after(self, error: Exception) -> float | None:
         """Seconds to wait before the request is sent again; None: the error is for the caller."""
         if not isinstance(error, ProviderError) or not error.is_transient:
             return None
-        policy = self._settings.policy
-        if policy is not None and policy(error, self._retries + self._lock_waits) is not True:
+        if not await self._policy_agrees(error):
             return None
         if error.retry_after is not None and error.retry_after > self._settings.max_retry_after:
             return None
         return self._for_lock(error) if error.is_locked else self._for_failure(error)
+
+    async def _policy_agrees(self, error: ProviderError) -> bool:
+        policy = self._settings.policy
+        if policy is None:
+            return True
+        answer = policy(error, self._retries + self._lock_waits)
+        return (await answer if inspect.isawaitable(answer) else answer) is True
 
     def _for_failure(self, error: ProviderError) -> float | None:
         if self._retries >= self._settings.max_retries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from placet import (
     RunState,
     UserError,
 )
+from placet.facts.model_settings import RetryPolicy
 from placet.testing import ManualClock, assistant_message, function_call
 from placet.testing.provider import (
     FakeProvider,
@@ -161,12 +163,18 @@ async def test_an_agents_own_setting_goes_before_the_runs() -> None:
         await _waits([server_error()], EXACT, model_settings=settings)
 
 
-async def test_a_policy_can_only_say_no() -> None:
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_policy_can_only_say_no(is_async: bool) -> None:
     def only_rate_limits(error: ProviderError, _retries: int) -> bool:
         return error.status == 429
 
+    async def once_it_was_looked_up(error: ProviderError, retries: int) -> bool:
+        await asyncio.sleep(0)
+        return only_rate_limits(error, retries)
+
+    policy: RetryPolicy = once_it_was_looked_up if is_async else only_rate_limits
     async with responses_model([rate_limited(), server_error()]) as (provider, model):
-        retry = ModelRetrySettings(backoff=AT_ONCE.backoff, policy=only_rate_limits)
+        retry = ModelRetrySettings(backoff=AT_ONCE.backoff, policy=policy)
         with pytest.raises(ProviderError, match="500"):
             await Runner.run(shop(model).agent, "hello", run_config=RunConfig(retry=retry))
 
