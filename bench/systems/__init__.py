@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-SYSTEMS = {"stores": "bench.systems.stores", "desk": "bench.systems.desk", "durable": "bench.systems.durable"}
+SYSTEMS = {
+    "stores": "bench.systems.stores",
+    "desk": "bench.systems.desk",
+    "durable": "bench.systems.durable",
+    "gate": "bench.systems.gate",
+}
 """By the name of the command: `python3 dev.py bench stores`, and so on."""
 
 

@@ -42,6 +42,15 @@ def test_the_desk_is_measured_beside_the_bare_server(tmp_path: Path, capsys: pyt
     }
 
 
+def test_the_gate_is_measured_beside_a_bare_call_and_a_bare_round_trip(capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code = run.main(["gate", "--quick"])
+
+    shown = capsys.readouterr().out
+    assert exit_code == 0
+    for words in ("on SQLite: proposed, claimed, reported", "over HTTP, in three requests", "10 open waits"):
+        assert words in shown
+
+
 async def calls_of_functions(page: str, pending: int) -> int:
     """How many are needed for a page of the desk while so many requests wait: the least of some, all warm."""
     counts = []

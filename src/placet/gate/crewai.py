@@ -161,12 +161,12 @@ def check_crew(crew: Crew, passes: Collection[str] = ()) -> None:
     """UserError that names what this crew would execute past the gate."""
     agents = [*crew.agents, *(task.agent for task in crew.tasks), crew.manager_agent]
     unique = {id(agent): agent for agent in agents if agent is not None}
-    found = [what for agent in unique.values() if agent.role not in passes for what in _past(agent)]
+    found = [what for agent in unique.values() if agent.role not in passes for what in _past(agent, crew)]
     if found:
         raise slips_past("This crew", found)
 
 
-def _past(agent: Any) -> Iterator[str]:
+def _past(agent: Any, crew: Crew) -> Iterator[str]:
     name = f"agent '{agent.role}'"
     if not isinstance(agent, Agent):
         yield f"{name} (a {type(agent).__name__}, whose tools another framework runs)"
@@ -175,7 +175,7 @@ def _past(agent: Any) -> Iterator[str]:
         yield f"{name} (it hands work to agents elsewhere: a2a)"
     if built_in := getattr(agent.llm, "builtin_tools", None):
         yield f"{name} (the provider executes {', '.join(map(str, built_in))})"
-    if agent.tools_handler and agent.tools_handler.cache:
+    if (agent.tools_handler and agent.tools_handler.cache) or (crew.cache and agent.cache):
         yield f"{name} (its cache answers a call in the place of its tool: cache=False)"
 
 

@@ -55,7 +55,8 @@ def options_in(folder: Path, **more: Any) -> ClaudeAgentOptions:
         "MAX_THINKING_TOKENS": "0",
         "CLAUDE_CODE_MAX_RETRIES": "0",  # it outlives a killed program only as long as it asks its provider again
     }
-    given = {"cwd": home / "work", "model": "claude-sonnet-4-5", "setting_sources": [], "env": env, "stderr": print}
+    given = {"cwd": home / "work", "model": "claude-sonnet-4-5", "setting_sources": [], "env": env}
+    given["stderr"] = lambda line: None  # else it holds on to ours, also when we are gone
     return ClaudeAgentOptions(**{**given, **more})
 
 

@@ -129,7 +129,9 @@ async def test_an_error_of_the_gate_itself_opens_nothing(tmp_path: Path, monkeyp
 async def test_a_model_that_writes_its_calls_as_text_executes_nothing(tmp_path: Path) -> None:
     """CrewAI would run a tool that raises a second time, under one yes."""
     async with scene_in(tmp_path) as scene:
-        read = await run(scene.gate, scene.bank, model_of([("c1", {"order": "fails"})], InText), "chat")
+        read = await run(
+            scene.gate, scene.bank, model_of([("c1", {"order": "fails"})], InText), "chat", needs_approval=False
+        )
 
         assert "the model writes its calls as text" in read["c1"]
         assert scene.bank.payments() == []
@@ -210,10 +212,13 @@ async def test_what_would_slip_past_is_refused_by_name(tmp_path: Path) -> None:
 
     async with scene_in(tmp_path) as scene:
         plain = plain_gate(scene.gate, scene.bank)
+        cached = crew_of(scene.bank, model_of([]))
+        cached.cache = True
         elsewhere = Elsewhere(role="elsewhere", goal="none", backstory="none")
         for crew, name in (
             (crew_of(scene.bank, model_of([], Searching)), r"'clerk' \(the provider executes web_search\)"),
             (crew_of(scene.bank, model_of([]), cache=True), r"'clerk' \(its cache"),
+            (cached, r"'clerk' \(its cache"),
             (Crew(agents=[elsewhere], tasks=[]), r"'elsewhere' \(a Elsewhere"),
         ):
             with pytest.raises(UserError, match=name):

@@ -28,7 +28,7 @@ from placet import UserError
 from placet.gate import Gate, GateTimeout
 from placet.gate.pydantic_ai import GatedToolset, check_agent
 from tests.docs.pages import DOCS, run_examples
-from tests.gate.hosts.scenarios import Bank, Calls, HostScenarios, WaitingScenarios, scene_in, together
+from tests.gate.hosts.scenarios import LEASE, Bank, Calls, HostScenarios, WaitingScenarios, scene_in, together
 
 
 def model_of(calls: Calls, tool: str = "refund") -> FunctionModel:
@@ -148,6 +148,30 @@ async def test_a_tool_that_defers_itself_is_asked_about_and_the_run_gets_its_sig
 
         assert [part.tool_call_id for part in result.output.approvals] == ["c1"]
         assert [request.kind for request in await scene.asked()] == ["in_doubt"]
+
+
+async def test_agents_inside_gated_tools_are_asked_about_by_themselves_also_with_equal_call_ids(tmp_path: Path) -> None:
+    async with scene_in(tmp_path) as scene:
+        inner, _ = agent_of(scene.bank, [("c1", {"order": "7"})], scene.gate)
+
+        async def delegate(whom: str) -> str:
+            return str((await inner.run(f"go, {whom}")).output)
+
+        toolset = GatedToolset(FunctionToolset([delegate]), scene.gate, lease=LEASE)
+        outer = Agent(model_of([("o1", {"whom": "a"}), ("o2", {"whom": "b"})], "delegate"), toolsets=[toolset])
+
+        async def decide() -> list[Any]:
+            first = await scene.decide("approve", 2)
+            second = await scene.asked(2)  # meanwhile the leases of the outer calls are renewed
+            await scene.desk.decide(second[0].id, "approve", by="ops")
+            await scene.desk.decide(second[1].id, "reject", message="Once is enough.", by="ops")
+            return [each.tool for each in (*first, *second)]
+
+        asked, result = await together(decide(), outer.run("go"))
+
+        assert asked == ["delegate", "delegate", "refund", "refund"]
+        assert outputs(result) == {"o1": "bye", "o2": "bye"}
+        assert scene.bank.payments() == ["7 100"]
 
 
 async def test_what_would_slip_past_is_refused_by_name(tmp_path: Path) -> None:

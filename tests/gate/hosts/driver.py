@@ -9,10 +9,11 @@ Run it with the framework's own Python (`command_for`). SPEC is JSON:
     calls      what the model calls in one response: [[call id, arguments of `refund`], …]
     session    the conversation (default "chat")
     options    needs_approval, timeout and lease of the adapter
+    proposing  more keywords for each proposal
     dies_at    a step of `scenarios.STEPS` at which this process is gone without a word (exit code 9)
 
-It prints what the model read of each call, by call id, as JSON. `refund(order: str, cents: int = 100)` fails for the
-order "fails", and kills the process after its effect for the order "dies".
+Its last line is what the model read of each call, by call id, as JSON. `refund(order: str, cents: int = 100)` fails for
+the order "fails", and kills the process after its effect for the order "dies".
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ async def main(spec: dict[str, Any]) -> dict[str, str]:
     framework = FRAMEWORKS[spec["host"]]
     scenarios = scenarios_in(framework.checks, spec.get("way") or framework.ways[0])
     given = dict(spec["gate"])
-    async with Steps(given.pop("at"), spec.get("dies_at"), **given) as gate:
+    async with Steps(given.pop("at"), spec.get("dies_at"), spec.get("proposing"), **given) as gate:
         calls = [(call_id, arguments) for call_id, arguments in spec["calls"]]
         bank = Bank(Path(spec["witness"]))
         return await scenarios.converse(gate, bank, calls, spec.get("session", "chat"), **spec.get("options", {}))
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(asyncio.run(main(json.loads(sys.argv[1])))))
+    sys.stdout.write("\n" + json.dumps(asyncio.run(main(json.loads(sys.argv[1])))))

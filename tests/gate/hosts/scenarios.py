@@ -56,10 +56,13 @@ STEPS = ("before propose", "proposed", "decided", "claimed", "done", "reported")
 class Steps(Gate):
     """A gate whose process can be killed at any step, and which can be made again for plain programs."""
 
-    def __init__(self, at: Any, dies_at: str | None = None, **given: Any) -> None:
+    def __init__(
+        self, at: Any, dies_at: str | None = None, proposing: Mapping[str, Any] | None = None, **given: Any
+    ) -> None:
+        """`proposing`: more keywords for each proposal, which an adapter does not give."""
         assert dies_at is None or dies_at in STEPS
         super().__init__(at, **given)
-        self.at, self.dies_at, self.given = at, dies_at, given
+        self.at, self.dies_at, self.proposing, self.given = at, dies_at, proposing or {}, given
 
     def reach(self, step: str) -> None:
         if self.dies_at == step:
@@ -67,7 +70,7 @@ class Steps(Gate):
 
     async def propose(self, *what: Any, **more: Any) -> Any:
         self.reach("before propose")
-        call = await super().propose(*what, **more)
+        call = await super().propose(*what, **more, **self.proposing)
         self.reach("proposed")
         return call
 
@@ -93,7 +96,7 @@ def plain_gate(gate: Gate, bank: Bank) -> SyncGate:
     if not isinstance(gate, Steps):
         return SyncGate(f"sqlite:///{bank.folder / 'calls.db'}", guest="bot", source="host")
     plain = SyncGate(gate.at, **gate.given)
-    plain.gate = Steps(gate.at, gate.dies_at, **gate.given)
+    plain.gate = Steps(gate.at, gate.dies_at, gate.proposing, **gate.given)
     return plain
 
 
