@@ -34,7 +34,7 @@ from placet.facts.events import (
     VoteCast,
 )
 from placet.facts.ids import path_of, request_id
-from placet.facts.requirements import PARTS, Assurance, Part, Requirement, Step, least_sure
+from placet.facts.requirements import PARTS, Assurance, Part, Requirement, Step, least_sure, without_signature
 from placet.facts.voting_settings import NO_SETTINGS, Delegation, VotingSettings
 
 _WAY: dict[Verdict, Way] = {"approve": "approve", "edit": "approve", "respond": "approve", "reject": "deny"}
@@ -147,7 +147,7 @@ def as_counted(vote: VoteCast) -> Vote:
         way=_WAY[vote.verdict],
         by=vote.by,
         on_behalf_of=vote.on_behalf_of,
-        assurance=vote.assurance,
+        assurance=vote.assurance if vote.signed is not None else without_signature(vote.assurance),
         substance=substance_of(vote),
         reason=vote.reason,
         breaks_glass=vote.breaks_glass,
@@ -179,10 +179,11 @@ def as_vote(
         arguments=decision.arguments,
         output=decision.output,
         via=via,
-        assurance=assurance,
         on_behalf_of=on_behalf_of,
-        grant=grants[0] if grants else None,
         breaks_glass=breaks_glass,
+        assurance=assurance if decision.signed is not None else without_signature(assurance),
+        grant=grants[0] if grants else None,
+        signed=decision.signed,
     )
 
 
@@ -500,7 +501,7 @@ def count_authors(root: RunFold, entry: Entry, ballot: Ballot, grant: GrantMade,
     """What a standing decision amounts to here: as if all who made it had voted on this very call."""
     authors = grant.authors or [Author(grant.by)]
     way: Way = "deny" if grant.verdict == "reject" else "approve"
-    votes = [Vote(way, each.by, each.on_behalf_of, each.assurance, at=grant.at) for each in authors]
+    votes = [Vote(way, each.by, each.on_behalf_of, without_signature(each.assurance), at=grant.at) for each in authors]
     electorate = electorate_of(root, entry, ballot, known)
     parts: dict[Part, str | None] = {**electorate.parts, "grant_author": grant.by}
     played = msgspec.structs.replace(electorate, parts=parts, unplayed=electorate.unplayed - {"grant_author"})

@@ -29,6 +29,7 @@ OperatorsFact: TypeAlias = (
     | e.PasswordChanged
     | e.InvitationChanged
     | e.TokenChanged
+    | e.PasskeyChanged
     | e.FourEyesSet
     | e.PolicyChanged
     | e.ReportedAfterEnd
@@ -66,6 +67,8 @@ class Operators:
     holds: dict[tuple[e.HoldKind, str], e.HoldPlaced] = field(default_factory=dict)
     users: dict[str, e.UserChanged] = field(default_factory=dict)
     tokens: dict[str, e.TokenChanged] = field(default_factory=dict)
+    passkeys: dict[str, e.PasskeyChanged] = field(default_factory=dict)
+    """The keys that people have."""
     four_eyes: list[e.Pattern] = field(default_factory=list)
     erasures: dict[str, e.RunErased] = field(default_factory=dict)
     deletions: dict[str, Deletion] = field(default_factory=dict)
@@ -90,8 +93,8 @@ class Operators:
                 self.erasures[fact.run] = fact
             case e.RunsDeleted():
                 self.deletions |= _deletions(fact)
-            case e.UserChanged():
-                self.users[fact.name] = fact
+            case e.UserChanged() | e.PasskeyChanged():
+                self._take_person(fact)
             case e.TokenChanged():
                 self.tokens[fact.id] = fact
             case e.FourEyesSet():
@@ -123,6 +126,16 @@ class Operators:
                 pass  # that a review is owed stands in the log of the run
             case never:
                 assert_never(never)
+
+    def _take_person(self, fact: e.UserChanged | e.PasskeyChanged) -> None:
+        if isinstance(fact, e.UserChanged):
+            self.users[fact.name] = fact
+            if fact.change == "removed":
+                self.passkeys = {key: each for key, each in self.passkeys.items() if each.person != fact.name}
+        elif fact.change == "registered":
+            self.passkeys[fact.id] = fact
+        elif fact.change == "removed":
+            self.passkeys.pop(fact.id, None)
 
 
 def _deletions(fact: e.RunsDeleted) -> dict[str, Deletion]:
@@ -158,6 +171,9 @@ ActKind: TypeAlias = Literal[
     "link revoked",
     "token made",
     "token revoked",
+    "passkey registered",
+    "passkey removed",
+    "passkey cloned",
     "four eyes set",
     "policy changed",
     "reported after the end",
@@ -204,6 +220,11 @@ _SUBSCRIPTION: dict[e.SubscriptionChange, ActKind] = {
     "resumed": "subscription resumed",
     "removed": "subscription removed",
 }
+_PASSKEY: dict[str, ActKind] = {
+    "registered": "passkey registered",
+    "removed": "passkey removed",
+    "cloned": "passkey cloned",
+}
 _TOKEN: dict[str, ActKind] = {"made": "token made", "revoked": "token revoked"}
 
 
@@ -248,6 +269,13 @@ def _acts_of_deletion(fact: e.RunsDeleted) -> Iterator[Act]:
         yield Act(fact.at, "run deleted", each.run, fact.by, fact.reason, each.head, detail)
 
 
+def _act_of_passkey(fact: e.PasskeyChanged) -> Act:
+    signers = ", ".join(each.by for each in fact.signatures)
+    signed = f"signed by {signers}" if signers else "signed by nobody"
+    how = "its counter went back: there is a copy of it" if fact.change == "cloned" else signed
+    return Act(fact.at, _PASSKEY[fact.change], fact.id, fact.by, detail=f"of {fact.person}, «{fact.name}», {how}")
+
+
 def _act_of_policy(fact: e.PolicyChanged) -> Act:
     how = f"{fact.origin}, {'after a vote' if fact.way == 'managed' else 'by its file'}"
     was = f"{how}, before {fact.before}" if fact.before is not None else how
@@ -288,7 +316,9 @@ def act_of_grant(grant: e.GrantMade, where: str | None = None) -> Act:
     return Act(grant.at, "grant made", grant.id, grant.by, grant.reason, grant.fingerprint, detail, *how)
 
 
-def _act_about_people(fact: e.UserChanged | e.PasswordChanged | e.InvitationChanged | e.TokenChanged) -> Act:
+def _act_about_people(
+    fact: e.UserChanged | e.PasswordChanged | e.InvitationChanged | e.TokenChanged | e.PasskeyChanged,
+) -> Act:
     """Who may what, and who said so."""
     match fact:
         case e.UserChanged():
@@ -300,6 +330,8 @@ def _act_about_people(fact: e.UserChanged | e.PasswordChanged | e.InvitationChan
         case e.InvitationChanged():
             whose = f"for {fact.name or 'the first admin'}, {fact.role}"
             return Act(fact.at, _LINK[fact.change], fact.id, fact.by, detail=whose)
+        case e.PasskeyChanged():
+            return _act_of_passkey(fact)
         case e.TokenChanged():
             whose = f"of {fact.owner}, «{fact.name}», {fact.role}, decides {_patterns_text(fact.decides)}"
             return Act(fact.at, _TOKEN[fact.change], fact.id, fact.by, detail=whose)

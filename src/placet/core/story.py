@@ -103,6 +103,7 @@ _Untold: TypeAlias = (
     | e.PasswordChanged
     | e.InvitationChanged
     | e.TokenChanged
+    | e.PasskeyChanged
     | e.FourEyesSet
     | e.PolicyChanged
     | e.ReportedAfterEnd

@@ -25,7 +25,8 @@ from placet.facts.events import Author, BoundedGrantMade, DecisionMade, GrantMad
 from placet.facts.ids import local_of, mint, path_of, split_call_id, split_request_id
 from placet.facts.items import ToolApprovalItem, field_of
 from placet.facts.native_items import NATIVE
-from placet.facts.requirements import Assurance
+from placet.facts.requirements import Assurance, without_signature
+from placet.facts.signatures import SignedDecision
 
 ItemOrId: TypeAlias = ToolApprovalItem | str
 """A call, named by its item, by our id, or by the provider's label."""
@@ -100,6 +101,7 @@ class DecisionInput(msgspec.Struct, frozen=True, kw_only=True):
     """Whose vote it is, where a delegate casts it."""
     breaks_glass: bool = False
     """They go ahead alone."""
+    signed: SignedDecision | None = None
 
 
 def _check_input(given: DecisionInput) -> None:
@@ -107,6 +109,8 @@ def _check_input(given: DecisionInput) -> None:
     always: object = given.always
     if not isinstance(always, bool | Grant):
         raise UserError(f"«Always» is True, False or a Grant, not {always!r}.")
+    if given.always and given.signed is not None:
+        raise UserError("A signature is about one call: it cannot stand for later ones. Sign without «always».")
     if given.always and given.verdict == "respond":
         raise UserError("An answer is given to one call: it cannot stand for later ones. Respond without «always».")
     for name in ("by", "reason", "message"):
@@ -181,7 +185,8 @@ def facts_of_decision(
         arguments=given.arguments,
         output=given.output,
         via=given.via,
-        assurance=given.assurance,
+        assurance=without_signature(given.assurance) if given.signed is None else given.assurance,
+        signed=given.signed,
     )
     return decision, [_grant(entry, given, at)] if given.always else []
 

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute
 
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.desk.access.accounts import Accounts
+from placet.desk.access.passkeys import Passkeys
 from placet.desk.access.secrets import new_secret
 from placet.desk.api.v1 import api_routes
 from placet.desk.desk import Desk
@@ -53,6 +54,7 @@ def create_app(
     web = Web(
         desk=desk,
         accounts=Accounts(desk.store, clock),
+        passkeys=Passkeys(desk.store, clock),
         settings=chosen,
         feed=Feed(desk.store, chosen),
         limits=RateLimits(chosen, clock),

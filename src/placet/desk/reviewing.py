@@ -33,7 +33,7 @@ from placet.desk.listing import listed
 from placet.desk.operating import refuse_if_over
 from placet.desk.views import DeskRequest
 from placet.desk.voting import ballot_on, facts_of_vote, newest_of
-from placet.facts.codec import JsonObject
+from placet.facts.codec import Json, JsonObject
 from placet.facts.errors import (
     AccessDenied,
     PlacetError,
@@ -53,6 +53,7 @@ from placet.facts.events import (
 from placet.facts.ids import path_of, split_request_id
 from placet.facts.ids import request_id as next_request_id
 from placet.facts.requirements import Assurance
+from placet.facts.signatures import SignedDecision
 from placet.ports import Page, RequestQuery
 from placet.runtime.frame import awaited
 from placet.runtime.journal import load_recent
@@ -155,6 +156,7 @@ class ReviewersDesk(ApproversDesk):
         not_before: float | None = None,
         on_behalf_of: str | None = None,
         break_glass: bool = False,
+        signed: SignedDecision | None = None,
     ) -> DeskRequest:
         """Approve, reject, edit or respond. An equal repeated decision is fine; a contradicting one is StaleApproval.
 
@@ -177,7 +179,7 @@ class ReviewersDesk(ApproversDesk):
             raise StaleApproval(f"Request {row.id} is about something else than what was shown: look again.")
         given = await self._decision_input(row, verdict, by, reason, message, arguments, output, always)
         given = msgspec.structs.replace(
-            given, via=via, assurance=assurance, on_behalf_of=on_behalf_of, breaks_glass=break_glass
+            given, via=via, assurance=assurance, signed=signed, on_behalf_of=on_behalf_of, breaks_glass=break_glass
         )
         _refuse_odd_votes(row, given)
         grants_before = await self.store.standing_grants(row.agent) if always else ()
@@ -199,6 +201,17 @@ class ReviewersDesk(ApproversDesk):
         if changes is not None:
             return newest_of(row, changes)
         return await self.store.request(row.id) or row
+
+    async def decided_values(
+        self, found: FoundRequest, verdict: Verdict, arguments: Mapping[str, object] | None, output: object
+    ) -> Json:
+        """What would run after an edit, or what the model would read as an answer, as it would be recorded."""
+        row, entry = found.request, None if found.place is None else found.place[1].ledger.entry(found.request.call)
+        given = await self._decision_input(row, verdict, None, None, None, arguments, output, always=False)
+        if entry is None:
+            raise not_pending(f"Request {row.id}", [])
+        decision, _ = facts_of_decision(msgspec.structs.replace(entry, digest=row.digest), given, self._now())
+        return decision.arguments if verdict == "edit" else decision.output
 
     async def _decision_input(
         self,

@@ -10,6 +10,7 @@ from placet.facts.budgets import GrantTerms
 from placet.facts.codec import Json, JsonObject
 from placet.facts.fact import Fact, Verdict
 from placet.facts.requirements import Assurance, Requirement, least_sure
+from placet.facts.signatures import SignedDecision
 
 
 class DecisionMade(Fact, frozen=True, tag="decide"):
@@ -34,6 +35,8 @@ class DecisionMade(Fact, frozen=True, tag="decide"):
     """Through which door it came: `session`, `token`, `open`, …; None: from a program, or older code did not say."""
     assurance: Assurance = "none"
     """How sure it is that it was this person. Where several decided, of the least sure one."""
+    signed: SignedDecision | None = None
+    """What the person signed, if they did. Where votes decide, each vote has its own."""
 
 
 class ApproversRequired(Fact, frozen=True, tag="needs"):
@@ -77,6 +80,8 @@ class VoteCast(Fact, frozen=True, tag="vote"):
     """The standing decision that is part of what is voted on. It is made if all votes that count carry the same."""
     breaks_glass: bool = False
     """One person goes ahead alone, where the requirement allows it."""
+    signed: SignedDecision | None = None
+    """What the voter signed, if they did."""
 
 
 class VoteTakenBack(Fact, frozen=True, tag="unvote"):

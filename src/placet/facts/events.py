@@ -43,6 +43,7 @@ from placet.facts.operator_events import (
     HoldLifted,
     HoldPlaced,
     InvitationChanged,
+    PasskeyChanged,
     PasswordChanged,
     Pattern,
     PolicyChanged,
@@ -86,6 +87,7 @@ __all__ = [  # what stands in other files and is imported from here
     "InputTokensDetails",
     "InvitationChanged",
     "OutputTokensDetails",
+    "PasskeyChanged",
     "PasswordChanged",
     "Pattern",
     "PolicyChanged",
@@ -585,6 +587,7 @@ PlainFact: TypeAlias = (
     | PasswordChanged
     | InvitationChanged
     | TokenChanged
+    | PasskeyChanged
     | FourEyesSet
     | PolicyChanged
     | ReportedAfterEnd

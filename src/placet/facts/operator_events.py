@@ -8,6 +8,7 @@ import msgspec
 
 from placet.facts.decision_events import AnyGrant
 from placet.facts.fact import Fact
+from placet.facts.signatures import KeyChange, KeySignature
 from placet.facts.voting_settings import ApproverRule, Delegation, Rotation
 
 HoldKind: TypeAlias = Literal["run", "agent", "tool"]
@@ -128,6 +129,25 @@ class TokenChanged(Fact, frozen=True, tag="token"):
     by: str | None
     at: float
     expires_at: float | None = None
+
+
+class PasskeyChanged(Fact, frozen=True, tag="passkey"):
+    """Of the operators' log: a person has a passkey from now on, or has it no more; or a copy of it was noticed."""
+
+    id: str
+    """Of the credential, in base64url."""
+    change: KeyChange
+    person: str
+    name: str
+    """What the person calls it."""
+    public_key: str
+    """In the encoding of WebAuthn (COSE), in base64url."""
+    rp_id: str
+    """The name of the site for which it signs."""
+    by: str | None
+    at: float
+    signatures: list[KeySignature] = msgspec.field(default_factory=list)
+    """By another key of this person, or by admins. Empty: nobody could sign it yet."""
 
 
 class FourEyesSet(Fact, frozen=True, tag="four_eyes"):

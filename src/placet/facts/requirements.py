@@ -41,6 +41,12 @@ def least_sure(given: Sequence[Assurance]) -> Assurance:
     return min(given, key=ASSURANCES.index, default="none")
 
 
+def without_signature(given: Assurance) -> Assurance:
+    """As sure as it gets where this very call was not signed. A standing decision is about other calls, so it counts as
+    no more, whatever its authors signed."""
+    return "passkey" if given == "signed" else given
+
+
 def is_at_least(given: Assurance, wanted: Assurance) -> bool:
     return ASSURANCES.index(given) >= ASSURANCES.index(wanted)
 

@@ -6,6 +6,7 @@ Not compared is what no log tells: who drives a run, since when it has news, how
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -14,11 +15,23 @@ from placet.core.log import Log, read_lines
 from placet.core.operators import Operators
 from placet.core.state import RunFold
 from placet.facts.errors import PlacetError
-from placet.facts.events import GrantMade, HoldKind, HoldPlaced, Pattern, Record, RunErased, TokenChanged, UserChanged
+from placet.facts.events import (
+    GrantMade,
+    HoldKind,
+    HoldPlaced,
+    PasskeyChanged,
+    Pattern,
+    Record,
+    RunErased,
+    TokenChanged,
+    UserChanged,
+)
 from placet.facts.voting_settings import VotingSettings
 from placet.ports import DeskStore, Hold, IndexedRun
 from placet.stores.sql.forgetting import is_blank
 from placet.stores.sql.rows import read_grant, read_request, run_columns
+
+V = TypeVar("V")
 
 PAGE = 1000
 
@@ -102,8 +115,9 @@ async def operators_problem(store: DeskStore, logged: Operators) -> str | None:
     return (
         next(_of_grants(beside.grants, logged), None)
         or next(_of_holds(await store.holds(), logged.holds), None)
-        or next(_of_users(await _records(store, "user"), logged.users), None)
-        or next(_of_tokens(await _records(store, "token"), logged.tokens), None)
+        or next(_of_users(await _records(store, "user", _Person), logged.users), None)
+        or next(_of_tokens(await _records(store, "token", _Person), logged.tokens), None)
+        or next(_of_passkeys(await _records(store, "passkey", _Key), logged.passkeys), None)
         or _of_four_eyes(await store.four_eyes(), logged.four_eyes)
         or _of_voting(await store.voting_settings(), logged)
     )
@@ -159,15 +173,23 @@ class _Person(msgspec.Struct, frozen=True):
         return [(each.agent, each.tool) for each in self.decides]
 
 
-async def _records(store: DeskStore, kind: str) -> dict[str, _Person | None]:
+class _Key(msgspec.Struct, frozen=True):
+    """What a passkey's record says about whose signature it verifies."""
+
+    owner: str
+    public_key: str
+    rp_id: str
+
+
+async def _records(store: DeskStore, kind: str, shape: type[V]) -> dict[str, V | None]:
     """By id; None for one that cannot be read."""
-    found: dict[str, _Person | None] = {}
+    found: dict[str, V | None] = {}
     after = ""
     while page := await store.records(kind, after=after, limit=PAGE):
         for record in page:
             after = record.id
             try:
-                found[record.id] = msgspec.json.decode(record.data, type=_Person)
+                found[record.id] = msgspec.json.decode(record.data, type=shape)
             except msgspec.DecodeError:
                 found[record.id] = None
     return found
@@ -196,6 +218,18 @@ def _of_tokens(tokens: Mapping[str, _Person | None], logged: Mapping[str, TokenC
             yield f"the operators' log knows of no token {token_id}: made without Placet, or before it recorded tokens"
         elif token is None or (token.role, token.patterns, token.owner) != (fact.role, fact.decides, fact.owner):
             yield f"token {token_id} may do something else than the operators' log says"
+
+
+def _of_passkeys(keys: Mapping[str, _Key | None], logged: Mapping[str, PasskeyChanged]) -> Iterator[str]:
+    for key_id, key in keys.items():
+        fact = logged.get(key_id)
+        if fact is None:
+            yield f"the operators' log knows of no passkey {key_id}: registered without Placet"
+        elif key is None or (key.owner, key.public_key, key.rp_id) != (fact.person, fact.public_key, fact.rp_id):
+            yield f"passkey {key_id} is not the one that the operators' log says"
+    for key_id, fact in logged.items():
+        if key_id not in keys:
+            yield f"passkey {key_id} of {fact.person} is gone, and the operators' log has no removal"
 
 
 def _of_four_eyes(patterns: Sequence[Pattern], logged: Sequence[Pattern]) -> str | None:

@@ -186,9 +186,9 @@ def _as_a_name(said: Said) -> Said:
             return msgspec.structs.replace(said, authors=None)
         case VoteCast():
             grant = None if said.grant is None else msgspec.structs.replace(said.grant, authors=None)
-            return msgspec.structs.replace(said, via=None, assurance="none", grant=grant)
+            return msgspec.structs.replace(said, via=None, assurance="none", grant=grant, signed=None)
         case DecisionMade():
-            return said
+            return msgspec.structs.replace(said, via=None, assurance="none", signed=None)
         case never:
             assert_never(never)
 

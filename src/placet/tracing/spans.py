@@ -532,6 +532,7 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.StandingGrantMade,
         e.SubscriptionChanged,
         e.TokenChanged,
+        e.PasskeyChanged,
         e.TurnJudged,
         e.TurnLimitSet,
         e.UserChanged,

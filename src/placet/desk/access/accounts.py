@@ -7,8 +7,8 @@ Whatever changes who may what is written into the operators' log in the same tra
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from typing import Literal, TypeVar
+from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
@@ -25,6 +25,7 @@ from placet.desk.access.people import (
     lower_role,
     patterns_of,
 )
+from placet.desk.access.records import OWNED, decoded, read, record_of, unchanged
 from placet.desk.access.secrets import (
     HASH_OF_NO_PASSWORD,
     digest,
@@ -34,20 +35,14 @@ from placet.desk.access.secrets import (
     new_secret,
     short_id,
 )
-from placet.facts.codec import encode
+from placet.desk.access.sessions import BrowserSession, Sessions
 from placet.facts.errors import AccessDenied, UserError
 from placet.facts.events import AnyFact, InvitationChanged, PasswordChanged, TokenChanged, UserChanged
 from placet.ports import RecordStep, RecordStore, StoredRecord
 
-V = TypeVar("V")
-
-HOUR = 3600.0
-SESSION_SECONDS = 12 * HOUR
-INVITATION_SECONDS = 72 * HOUR
+INVITATION_SECONDS = 72 * 3600.0
 TOKEN_PREFIX = "placet_"
 MIN_PASSWORD, MAX_PASSWORD = 10, 1024
-OF_A_USER = ("session", "token", "invitation", "chat_link", "chat_word")
-"""The kinds of records that go with a user."""
 MAX_TOKENS = 100
 """Of one user."""
 FIRST = ""
@@ -71,18 +66,6 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: float | None = None
 
 
-class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A person at a browser."""
-
-    id: str
-    owner: str
-    digest: str
-    created_at: float
-    expires_at: float
-    client: str = ""
-    """What the browser says of itself, for the list of sessions."""
-
-
 class Invitation(msgspec.Struct, frozen=True, kw_only=True):
     """A link that works once: it makes the first admin, or gives a user a password."""
 
@@ -99,29 +82,17 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True):
     """A digest of the user as they were: of anybody else, and of nobody, it sets no password."""
 
 
-class Accounts:
+class Accounts(Sessions):
     """Users and what they show to prove who they are."""
 
     def __init__(self, store: RecordStore, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._store = store
-        self._clock = clock
+        super().__init__(store, clock)
         self._hashing = asyncio.Semaphore(2)  # a hash takes 32 MB and a core
 
     # -- users --------------------------------------------------------------------------------------------------------
 
-    async def user(self, name: str) -> User | None:
-        return _read(await self._found("user", name), User)
-
     async def users(self) -> list[User]:
-        return [_decoded(record, User) async for record in self._records("user")]
-
-    async def _records(self, kind: str, owner: str | None = None) -> AsyncIterator[StoredRecord]:
-        """All of a kind, however many there are, in the order of their ids."""
-        after = ""
-        while page := await self._store.records(kind, owner=owner, after=after):
-            for record in page:
-                yield record
-            after = page[-1].id
+        return [decoded(record, User) async for record in self._records("user")]
 
     async def has_users(self) -> bool:
         return bool(await self._store.records("user", limit=1))
@@ -154,7 +125,7 @@ class Accounts:
             groups=checked_groups(groups),
         )
         user = await self._related(user, await self._first_owner(user, owner), same_as)
-        added = RecordStep(kind="user", id=user.name, was=None, now=_record("user", user.name, user))
+        added = RecordStep(kind="user", id=user.name, was=None, now=record_of("user", user.name, user))
         facts: list[AnyFact] = [_user_fact(user, "added", by, self._now())]
         if kept is not None:
             facts.append(PasswordChanged(user.name, by, self._now()))
@@ -234,7 +205,7 @@ class Accounts:
             removal = RecordStep(kind="user", id=name, was=record.data, now=None)
             steps = [removal, *await self._keep_an_admin(old, None)]
             facts = [_user_fact(old, "removed", by, self._now())]
-            if await self._change(steps, facts, without=[(kind, name) for kind in OF_A_USER]):
+            if await self._change(steps, facts, without=[(kind, name) for kind in OWNED]):
                 return
 
     async def set_password(self, name: str, password: str, *, by: str | None = None) -> None:
@@ -247,17 +218,11 @@ class Accounts:
             if await self._change(steps, facts, without=[("session", name), ("invitation", name)]):
                 return
 
-    async def _change(
-        self, steps: Sequence[RecordStep], facts: Sequence[AnyFact], without: Sequence[tuple[str, str]] = ()
-    ) -> bool:
-        """Who may what changes only together with its entry in the operators' log."""
-        return await self._store.change_records(steps, facts, at=self._now(), without=without)
-
     async def _known(self, name: str) -> tuple[StoredRecord, User]:
         record = await self._found("user", name)
         if record is None:
             raise UserError(f"There is no user {name[:80]!r} at this desk.")
-        return record, _decoded(record, User)
+        return record, decoded(record, User)
 
     async def _keep_an_admin(self, old: User, new: User | None) -> list[RecordStep]:
         """A desk without an admin could not be mended from within. Where one goes, the change rests on another who
@@ -266,9 +231,9 @@ class Accounts:
         if stays_admin or old.role != "admin" or not old.is_active:
             return []
         async for record in self._records("user"):
-            user = _decoded(record, User)
+            user = decoded(record, User)
             if user.name != old.name and user.role == "admin" and user.is_active:
-                return [_unchanged(record)]
+                return [unchanged(record)]
         raise UserError(f"{old.name} is the only admin of this desk: make another person an admin first.")
 
     async def _hashed(self, password: str) -> str:
@@ -299,7 +264,7 @@ class Accounts:
                 by=by,
                 bound=digest(record.data),
             )
-            if await self._make_link(invitation, [_unchanged(record)]):
+            if await self._make_link(invitation, [unchanged(record)]):
                 return f"{invitation.id}.{secret}"
 
     async def first_admin_key(self) -> str | None:
@@ -319,14 +284,14 @@ class Accounts:
 
     async def _make_link(self, invitation: Invitation, steps: Sequence[RecordStep] = ()) -> bool:
         owner = invitation.name or FIRST
-        record = _record("invitation", invitation.id, invitation, owner, invitation.expires_at)
+        record = record_of("invitation", invitation.id, invitation, owner, invitation.expires_at)
         made = RecordStep(kind="invitation", id=invitation.id, was=None, now=record)
         facts = [_of_link(invitation, "made", invitation.by, self._now())]
         return await self._change([*steps, made], facts, without=[("invitation", owner)])
 
     async def invitations(self) -> list[Invitation]:
         """The links that can still be followed, oldest first."""
-        found = [_decoded(record, Invitation) async for record in self._records("invitation")]
+        found = [decoded(record, Invitation) async for record in self._records("invitation")]
         usable = [each for each in found if await self._is_usable(each)]
         return sorted(usable, key=lambda each: each.created_at)
 
@@ -336,12 +301,12 @@ class Accounts:
         if record is None:
             return False
         removal = RecordStep(kind="invitation", id=invitation_id, was=record.data, now=None)
-        return await self._change([removal], [_of_link(_decoded(record, Invitation), "revoked", by, self._now())])
+        return await self._change([removal], [_of_link(decoded(record, Invitation), "revoked", by, self._now())])
 
     async def invitation(self, key: str) -> Invitation | None:
         """What the key is for, without using it up."""
         record_id, _, secret = key.partition(".")
-        found = _read(await self._found("invitation", record_id), Invitation)
+        found = read(await self._found("invitation", record_id), Invitation)
         if found is None or not is_secret(secret, found.digest) or not await self._is_usable(found):
             return None
         return found
@@ -380,11 +345,11 @@ class Accounts:
         if invitation.name is None:
             chosen = checked_name(name or "")
             user = User(name=chosen, role=invitation.role, password=password, created_at=self._now())
-            return user, RecordStep(kind="user", id=chosen, was=None, now=_record("user", chosen, user))
+            return user, RecordStep(kind="user", id=chosen, was=None, now=record_of("user", chosen, user))
         record = await self._found("user", invitation.name)
         if record is None or not is_secret(record.data, invitation.bound):
             raise AccessDenied(NOT_USABLE)
-        user = msgspec.structs.replace(_decoded(record, User), password=password)
+        user = msgspec.structs.replace(decoded(record, User), password=password)
         return user, _replaced(record, user)
 
     # -- sessions -----------------------------------------------------------------------------------------------------
@@ -402,45 +367,6 @@ class Accounts:
         if user is None or kept is None or not user.is_active or not is_right:
             raise AccessDenied("Name and password do not fit.")
         return user
-
-    async def open_session(self, user: User, *, client: str = "") -> tuple[str, BrowserSession]:
-        secret, now = new_secret(), self._now()
-        session = BrowserSession(
-            id=short_id("ses"),
-            owner=user.name,
-            digest=digest(secret),
-            created_at=now,
-            expires_at=now + SESSION_SECONDS,
-            client=client[:200],
-        )
-        await self._store.add_record(_record("session", session.id, session, user.name, session.expires_at))
-        return f"{session.id}.{secret}", session
-
-    async def sessions(self, owner: str) -> list[BrowserSession]:
-        return [_decoded(record, BrowserSession) async for record in self._records("session", owner)]
-
-    async def end_session(self, session_id: str, *, owner: str) -> bool:
-        found = _read(await self._found("session", session_id), BrowserSession)
-        if found is None or found.owner != owner:
-            return False
-        return await self._store.take_record("session", session_id) is not None
-
-    async def actor_of_cookie(self, cookie: str) -> Actor | None:
-        session_id, _, secret = cookie.partition(".")
-        session = _read(await self._found("session", session_id), BrowserSession)
-        if session is None or not is_secret(secret, session.digest) or session.expires_at <= self._now():
-            return None
-        user = await self.user(session.owner)
-        if user is None or not user.is_active:
-            return None
-        return Actor(
-            name=user.name,
-            role=user.role,
-            via="session",
-            decides=user.decides,
-            credential=session.id,
-            csrf=digest(f"csrf {secret}"),  # so that no store tells it
-        )
 
     # -- tokens -------------------------------------------------------------------------------------------------------
 
@@ -476,10 +402,10 @@ class Accounts:
                 created_at=now,
                 expires_at=None if seconds is None else now + seconds,
             )
-            kept = _record("token", token.id, token, owner, token.expires_at)
+            kept = record_of("token", token.id, token, owner, token.expires_at)
             before = await self._found("token", token.id)
             made = RecordStep(kind="token", id=token.id, was=None if before is None else before.data, now=kept)
-            if await self._change([_unchanged(record), made], [_of_token(token, "made", by, now)]):
+            if await self._change([unchanged(record), made], [_of_token(token, "made", by, now)]):
                 return f"{TOKEN_PREFIX}{token.id}_{secret}", token
 
     async def check_token_role(self, owner: str, role: Role | None) -> None:
@@ -493,17 +419,17 @@ class Accounts:
 
     async def tokens(self, owner: str | None = None) -> list[Token]:
         """Oldest first."""
-        found = [_decoded(record, Token) async for record in self._records("token", owner)]
+        found = [decoded(record, Token) async for record in self._records("token", owner)]
         return sorted(found, key=lambda token: token.created_at)
 
     async def token(self, token_id: str) -> Token | None:
-        return _read(await self._found("token", token_id), Token)
+        return read(await self._found("token", token_id), Token)
 
     async def revoke_token(self, token_id: str, *, by: str | None = None) -> bool:
         """Whether there was such a token."""
         while (record := await self._found("token", token_id)) is not None:
             removal = RecordStep(kind="token", id=token_id, was=record.data, now=None)
-            if await self._change([removal], [_of_token(_decoded(record, Token), "revoked", by, self._now())]):
+            if await self._change([removal], [_of_token(decoded(record, Token), "revoked", by, self._now())]):
                 return True
         return False
 
@@ -531,14 +457,7 @@ class Accounts:
         if token.last_used_at is not None and self._now() - token.last_used_at < WRITE_LAST_USE:
             return
         used = msgspec.structs.replace(token, last_used_at=self._now())
-        await self._store.replace_record(_record("token", token.id, used, token.owner, token.expires_at))
-
-    async def _found(self, kind: str, record_id: str) -> StoredRecord | None:
-        """What is under an id that a client sent: it may be any text, also one that no store can hold."""
-        return await self._store.record(kind, record_id) if record_id.isascii() and record_id.isprintable() else None
-
-    def _now(self) -> float:
-        return self._clock.now()
+        await self._store.replace_record(record_of("token", token.id, used, token.owner, token.expires_at))
 
 
 def checked_role(role: str) -> Role:
@@ -548,18 +467,8 @@ def checked_role(role: str) -> Role:
     return found
 
 
-def _record(
-    kind: str, record_id: str, value: msgspec.Struct, owner: str = "", expires_at: float | None = None
-) -> StoredRecord:
-    return StoredRecord(kind=kind, id=record_id, data=encode(value).decode(), owner=owner, expires_at=expires_at)
-
-
 def _replaced(record: StoredRecord, user: User) -> RecordStep:
-    return RecordStep(kind="user", id=user.name, was=record.data, now=_record("user", user.name, user))
-
-
-def _unchanged(record: StoredRecord) -> RecordStep:
-    return RecordStep(kind=record.kind, id=record.id, was=record.data, now=record)
+    return RecordStep(kind="user", id=user.name, was=record.data, now=record_of("user", user.name, user))
 
 
 def _user_fact(user: User, change: Literal["added", "changed", "removed"], by: str | None, at: float) -> UserChanged:
@@ -577,11 +486,3 @@ def _of_link(
 def _of_token(token: Token, change: Literal["made", "revoked"], by: str | None, at: float) -> TokenChanged:
     bounds = (token.role, patterns_of(token.decides), by, at, token.expires_at)
     return TokenChanged(token.id, change, token.owner, token.name, *bounds)
-
-
-def _read(record: StoredRecord | None, kind: type[V]) -> V | None:
-    return None if record is None else _decoded(record, kind)
-
-
-def _decoded(record: StoredRecord, kind: type[V]) -> V:
-    return msgspec.json.decode(record.data, type=kind)

@@ -78,11 +78,13 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the session or token."""
     csrf: str = ""
     """What forms of this session carry."""
+    logged_in: Assurance = "password"
+    """Of a session: how sure it is who opened it."""
 
     @property
     def assurance(self) -> Assurance:
         """How sure it is that it is this person."""
-        return _ASSURANCE[self.via]
+        return self.logged_in if self.via == "session" else _ASSURANCE[self.via]
 
     def may(self, role: Role) -> bool:
         return ROLES.index(self.role) >= ROLES.index(role)
@@ -93,7 +95,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
         return self.may("reviewer") and all(any(one.covers(agent, tool) for one in some) for some in allowed)
 
 
-_ASSURANCE: dict[str, Assurance] = {"session": "password", "token": "token", "open": "none", "slack": "chat"}
+_ASSURANCE: dict[str, Assurance] = {"token": "token", "open": "none", "slack": "chat"}
 
 
 def checked_groups(names: Iterable[str]) -> tuple[str, ...]:

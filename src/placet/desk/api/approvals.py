@@ -23,6 +23,7 @@ from placet.desk.api.shapes import (
     Nothing,
     OneOfMany,
     OneOutcome,
+    PasskeyQuestion,
     ProblemShape,
     Why,
 )
@@ -34,6 +35,7 @@ from placet.desk.web.deciding import (
     decide,
     decision_about,
     ladder_of,
+    question_to_sign,
     request_meant,
     request_or_404,
     request_to_decide,
@@ -112,6 +114,12 @@ async def _warnings_on_edit(web: Web, request: DeskRequest) -> list[str]:
     return [f"{message} tool '{request.tool}'. Straight on a store, give --agents MODULE:NAME."]
 
 
+async def challenge(ask: ApiRequest[Nothing, Decision]) -> PasskeyQuestion:
+    request_id = await _whole_id(ask.web, ask.part("request_id"), ask.body.digest)
+    found = await question_to_sign(ask.request, ask.actor, request_id, ask.body)
+    return PasskeyQuestion(nonce=found["nonce"], public_key=found["publicKey"])
+
+
 async def revoke(ask: ApiRequest[Nothing, Why]) -> ApprovalShape:
     return ApprovalShape.of(await take_back(ask.web, ask.actor, ask.part("request_id"), ask.body.reason))
 
@@ -174,6 +182,20 @@ OPERATIONS = (
         details="The decision is recorded under the user's name. The same decision again is a success; a "
         "contradicting one is a conflict (409) that names the `winner`. With `digest`, only what was shown is decided "
         "about. Edited arguments that do not fit the tool are refused (422), with `errors` by field.",
+    ),
+    Operation(
+        "POST",
+        "/v1/approvals/{request_id:path}/challenge",
+        challenge,
+        "What a passkey is asked for a signed decision",
+        "approvals",
+        role="reviewer",
+        body=Decision,
+        answer=PasskeyQuestion,
+        problems=(404, 409),
+        details="`publicKey` is for the browser's `navigator.credentials.get()`. Send the same decision to `decisions` "
+        "within five minutes, with `signature`: the `nonce`, and the credential as `toJSON` writes it. The signature "
+        "binds the request, its digest, the verdict, and the edited arguments or the answer.",
     ),
     Operation(
         "POST",

@@ -318,6 +318,14 @@ class OneOfMany(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True)
     id: str
 
 
+class PasskeyQuestion(Shown, frozen=True, kw_only=True):
+    """What a passkey is asked."""
+
+    nonce: str
+    public_key: JsonObject = msgspec.field(name="publicKey")
+    """The options of `navigator.credentials.get()`."""
+
+
 class ManyDecisions(Given, frozen=True, kw_only=True):
     decisions: Annotated[list[OneOfMany], Meta(min_length=1, max_length=MAX_AT_ONCE)]
 

@@ -22,11 +22,13 @@ from placet.desk.pages.text_format import shortened
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import (
     LadderStep,
+    SurerWay,
     Voting,
     call_of,
     can_take_back,
     delay_of,
     ladder_of,
+    surer_way,
     voting_of,
     why_not_decide,
 )
@@ -86,6 +88,9 @@ class RequestCard:
     """Where several people have to approve: how it stands, and what the reader's yes would do."""
     also_decides: tuple[int, int] = (0, 0)
     """Other calls that wait now and that «always» would decide too: in this run, and in others."""
+    surer: SurerWay | None = None
+    """What the reader has to do to be sure enough: confirm it is them, or sign this call. None: they are."""
+    has_passkey: bool = False
     guest: GuestAdmitted | None = None
     """Who executes the call, if that is not Placet."""
 
@@ -245,7 +250,7 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> RequestCard:
     earlier = all_before(story, call) if left_out and story is not None else steps
     tool = await tool_of(web, request)
     schema = tool.params_json_schema if tool is not None else None
-    no_yes = await why_not_decide(web, actor, request)
+    no_yes, may_reject, surer = await _what_they_may(web, actor, request)
     runs_with = await arguments_of(web, request)
     return RequestCard(
         request=request,
@@ -266,7 +271,9 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> RequestCard:
         steps_left_out=left_out,
         tool=tool,
         why_not=no_yes,
-        may_reject=no_yes is None or await why_not_decide(web, actor, request, "reject") is None,
+        may_reject=may_reject,
+        surer=surer,
+        has_passkey=surer is not None and bool(await web.passkeys.keys(actor.name)),
         who_may=await who_may(web, actor, request),
         decision=_decision(found, number, request),
         decided_by_me=request.decided_by == actor.name,
@@ -275,6 +282,18 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> RequestCard:
         grants=await grants_about(web, request) if request.status == "pending" else [],
         guest=story.guest if story is not None else None,
     )
+
+
+async def _what_they_may(web: Web, actor: Actor, request: DeskRequest) -> tuple[str | None, bool, SurerWay | None]:
+    """Why the reader may not say yes, whether they may say no, and what they can do to be sure enough. What only a
+    signature is missing for is offered: the button asks for it."""
+    no_yes = await why_not_decide(web, actor, request)
+    if no_yes is None:
+        return None, True, None
+    surer = await surer_way(web, actor, request)
+    if surer == "signed":
+        return None, True, surer
+    return no_yes, await why_not_decide(web, actor, request, "reject") is None, surer
 
 
 async def tool_of(web: Web, request: DeskRequest) -> FunctionTool | None:

@@ -35,6 +35,7 @@ from placet.desk.pages.text_format import json_text
 from placet.desk.web.context import Web, actor_of, web_of
 from placet.desk.web.deciding import Decision, decide, request_or_404, take_back
 from placet.desk.web.grant_checks import warnings_on_always
+from placet.desk.web.passkeys import Answer
 from placet.desk.web.problems import Problem
 from placet.desk.web.waiting import Care, care_of
 from placet.facts.events import Verdict
@@ -61,6 +62,7 @@ async def decide_one(request: Request) -> Response:
         return await _card_again(request, card, form, status, panel=panel)
     if (unseen := _not_acknowledged(card, form, decision)) is not None:
         return await _refused(request, card, form, unseen)
+    decision = msgspec.structs.replace(decision, signature=_signature(form))
     following = await _following(request, form, card.request.id)
     warnings = await warnings_on_always(web, card.request, decision)
     until = undo_until(web, card.request, card.differs.care if panel is None else "plain", decision)
@@ -69,6 +71,17 @@ async def decide_one(request: Request) -> Response:
     except Problem as problem:
         return await _refused(request, card, form, problem)
     return await _went_on(request, form, done, following, warnings)
+
+
+def _signature(form: Form) -> Answer | None:
+    """What the reviewer's passkey said about this form, if it was asked."""
+    text = form.get("signature")
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=Answer)
+    except msgspec.DecodeError as error:
+        raise Problem(422, "user_error", "The signature cannot be read: nothing was decided.") from error
 
 
 def undo_until(web: Web, row: DeskRequest, care: Care, decision: Decision) -> float | None:

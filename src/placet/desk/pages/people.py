@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from placet.desk.access.accounts import checked_role
+from placet.desk.access.passkeys import WaitingKey
 from placet.desk.access.people import EVERYTHING, ROLES, Actor, DecisionScope, User, patterns_of
 from placet.desk.pages.form_data import Form, form_of
 from placet.desk.pages.rendering import Notice, show
@@ -71,9 +72,19 @@ async def _people(request: Request, actor: Actor, status: int = 200, **more: Any
         ),
         "nothing": NOTHING,
         "me": actor.name,
+        "keys_waiting": await _keys_waiting(web, actor, None),
         **more,
     }
     return show(request, "people.html", context, status)
+
+
+async def _keys_waiting(web: Web, actor: Actor, owner: str | None) -> list[tuple[WaitingKey, int, bool]]:
+    """What waits for signatures, how many are missing, and whether the reader can give one."""
+    me = await web.accounts.user(actor.name)
+    return [
+        (each, await web.passkeys.needed(each), me is not None and web.passkeys.may_sign(each, me))
+        for each in await web.passkeys.waiting(owner)
+    ]
 
 
 async def change_people(request: Request) -> Response:
@@ -148,6 +159,8 @@ async def _account(request: Request, actor: Actor, status: int = 200, **more: An
         "sessions": await web.accounts.sessions(actor.name),
         "roles": ROLES[: ROLES.index(actor.role) + 1],
         "lifetimes": LIFETIMES,
+        "keys": await web.passkeys.keys(actor.name),
+        "keys_waiting": await _keys_waiting(web, actor, actor.name),
         "new_token": "",
         "problem": "",
         **more,

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.desk.access.accounts import Accounts
+from placet.desk.access.passkeys import Passkeys
 from placet.desk.access.people import Actor, Role
 from placet.desk.desk import Desk
 from placet.desk.web.feed import Feed
@@ -29,6 +30,7 @@ class Web:
 
     desk: Desk
     accounts: Accounts
+    passkeys: Passkeys
     settings: WebSettings
     feed: Feed
     limits: RateLimits

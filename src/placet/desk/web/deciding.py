@@ -6,9 +6,10 @@ import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
+from starlette.requests import Request
 
 from placet.core.casting import Known
 from placet.core.deciding import facts_to_revoke
@@ -19,13 +20,16 @@ from placet.declare.decisions import Grant
 from placet.desk.access.people import Actor, lower_role, may_end, refuse_if_not_allowed, why_not
 from placet.desk.desk import DeskRequest, DeskRun
 from placet.desk.voting import ballot_on, outlook, standing_of
-from placet.desk.web.context import Web
+from placet.desk.web.context import Web, web_of
+from placet.desk.web.passkeys import Answer, question_of_decision, signed_decision
 from placet.desk.web.problems import FieldProblem, Problem, Winner, as_problem
 from placet.desk.web.second_look import refuse_without_second_look
 from placet.facts.codec import Json, JsonObject
-from placet.facts.errors import AccessDenied, NotPending, PlacetError, RunFinished, StaleApproval
+from placet.facts.errors import AccessDenied, NotPending, PlacetError, RunFinished, StaleApproval, UserError
 from placet.facts.events import DecisionMade, Verdict, VoteCast
 from placet.facts.ids import path_of, split_request_id
+from placet.facts.requirements import Assurance
+from placet.facts.signatures import NO_ASSERTION, SignedDecision
 from placet.facts.verdict_words import verdict_behind
 from placet.facts.voting_settings import RungKind
 from placet.runtime.journal import load_recent
@@ -33,6 +37,9 @@ from placet.service.questions import FoundRequest
 from placet.service.stuck import is_stuck
 
 logger = logging.getLogger("placet.desk")
+
+
+SurerWay: TypeAlias = Literal["passkey", "signed"]
 
 
 class Always(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,6 +80,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """It is the vote of this person, who delegated theirs to you."""
     break_glass: bool = False
     """Go ahead alone, where the requirement allows it: with a reason, and a review is owed then."""
+    signature: Answer | None = None
+    """The answer of a passkey to `POST /v1/approvals/{id}/challenge`: the decision is signed then."""
 
 
 async def request_or_404(web: Web, request_id: str) -> DeskRequest:
@@ -160,9 +169,10 @@ async def _outlook(
     reason: str | None = None,
     *,
     break_glass: bool = False,
+    assurance: Assurance | None = None,
 ) -> int | None:
     """How many approvals would be missing after this actor's vote; None where votes do not decide. AccessDenied where
-    it could not count."""
+    it could not count. `assurance`: if it were so sure that it is them."""
     found = await load_recent(web.desk.store, request.run_id)
     call, number = request.call, request.number
     entry = found[2].ledger.entry(call) if found is not None else None
@@ -171,6 +181,7 @@ async def _outlook(
         return None
     at = ballot.time_after(on_behalf_of or actor.name, web.clock.now())
     said: Verdict = "reject" if verdict == "reject" else "approve"
+    sure = assurance or actor.assurance
     vote = VoteCast(
         call,
         number,
@@ -179,11 +190,33 @@ async def _outlook(
         actor.name,
         at,
         reason,
-        assurance=actor.assurance,
+        assurance=sure,
         on_behalf_of=on_behalf_of,
         breaks_glass=break_glass,
+        signed=_PRETENDED if sure == "signed" else None,
     )
     return await outlook(web.desk.store, found[2], vote)
+
+
+_PRETENDED = SignedDecision(NO_ASSERTION, "", "", "approve")
+"""To see what a signature would do. It is never written."""
+
+
+async def surer_way(web: Web, actor: Actor, request: DeskRequest) -> SurerWay | None:
+    """What would let this actor decide who may not as they are: a passkey in this session, or a signature of this call.
+    None: nothing has to be surer, or that would not help either."""
+    if request.ballot is None or request.status != "pending" or actor.via != "session":
+        return None
+    levels: tuple[Assurance, ...] = (actor.assurance, "passkey", "signed")
+    for level in levels:
+        try:
+            await _outlook(web, actor, request, "approve", assurance=level)
+        except AccessDenied:
+            continue
+        except PlacetError:
+            return None
+        return None if level == actor.assurance else level if level in ("passkey", "signed") else None
+    return None
 
 
 class Voting(msgspec.Struct, frozen=True, kw_only=True):
@@ -332,6 +365,7 @@ async def decide(
             await refuse_without_second_look(
                 web, request.agent, request.tool, decision.decision, always, decision.always.confirm, request
             )
+        signed = await _signature_of(web, actor, asked, decision, has_grant=grant is not None)
         found = await web.desk.decide(
             asked,
             decision.decision,
@@ -343,10 +377,11 @@ async def decide(
             always=always,
             digest=decision.digest,
             via=actor.via,
-            assurance=actor.assurance,
+            assurance=actor.assurance if signed is None else "signed",
             not_before=not_before,
             on_behalf_of=decision.on_behalf_of,
             break_glass=decision.break_glass,
+            signed=signed,
         )
     except PlacetError as error:
         web.meter.count_decision(decision.decision, "refused")
@@ -357,6 +392,48 @@ async def decide(
         web.meter.broken_glass += 1
     _note("decision_taken", actor, request, decision)
     return found
+
+
+async def _signature_of(
+    web: Web, actor: Actor, asked: FoundRequest, decision: Decision, *, has_grant: bool
+) -> SignedDecision | None:
+    """What the actor signed about exactly this decision; None: they signed nothing. AccessDenied for anything else."""
+    if decision.signature is None:
+        return None
+    if decision.always or has_grant:
+        raise UserError("A signature is about one call: it cannot stand for later ones. Sign without «always».")
+    said = await said_in(web, asked, decision)
+    return await signed_decision(web, actor, said, decision.signature)
+
+
+async def question_to_sign(request: Request, actor: Actor, request_id: str, decision: Decision) -> dict[str, Any]:
+    """What this actor's passkey is asked, so that they sign exactly this decision."""
+    _refuse_what_does_not_belong(decision)
+    web = web_of(request)
+    asked = await _found_or_404(web, request_id)
+    if decision.digest is not None and decision.digest != asked.request.digest:
+        raise Problem(409, "stale_approval", "This request is about something else than what was shown: look again.")
+    try:
+        said = await said_in(web, asked, decision)
+    except PlacetError as error:
+        raise await _explained(web, asked.request, decision, error) from error
+    return await question_of_decision(request, actor, said)
+
+
+async def said_in(web: Web, asked: FoundRequest, decision: Decision) -> SignedDecision:
+    """All that a signature of this decision binds; without the signature itself."""
+    values: Json = None
+    if decision.decision in ("edit", "respond"):
+        values = await web.desk.decided_values(asked, decision.decision, decision.arguments, decision.output)
+    return SignedDecision(
+        NO_ASSERTION,
+        asked.request.id,
+        decision.digest or asked.request.digest,
+        decision.decision,
+        values,
+        decision.break_glass,
+        decision.on_behalf_of,
+    )
 
 
 def _note(action: str, actor: Actor, request: DeskRequest, decision: Decision, code: str | None = None) -> None:

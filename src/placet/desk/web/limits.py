@@ -80,8 +80,14 @@ class RateLimits:
             yield
 
     @contextmanager
-    def _guess(self, key: str) -> Iterator[None]:
-        _refuse_if(self._guesses.wait(key), "Too many wrong passwords.")
+    def guess_of_passkey(self, name: str) -> Iterator[None]:
+        """One answer of an authenticator."""
+        with self._guess(f"passkey {name}", "Too many answers of passkeys that were refused."):
+            yield
+
+    @contextmanager
+    def _guess(self, key: str, message: str = "Too many wrong passwords.") -> Iterator[None]:
+        _refuse_if(self._guesses.wait(key), message)
         self._guesses.failed(key)  # until it is known to be right: guesses at the same time count, too
         yield
         self._guesses.succeeded(key)

@@ -7,11 +7,12 @@ import logging
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from placet.desk.access.accounts import SESSION_SECONDS
 from placet.desk.access.people import User
+from placet.desk.access.sessions import SESSION_SECONDS
 from placet.desk.web.context import actor_or_none, web_of
 from placet.desk.web.settings import WebSettings
 from placet.facts.errors import AccessDenied
+from placet.facts.requirements import Assurance
 
 logger = logging.getLogger("placet.desk")
 
@@ -44,6 +45,19 @@ async def log_in(request: Request, response: Response, name: str, password: str)
         logger.warning("login refused", extra={"action": "login_refused", "client": client_address(request)})
         raise
     logger.info("login", extra={"action": "login", "user": session.owner, "client": client_address(request)})
+    await _leave_the_old_one(request)
+    _set(request, response, cookie)
+
+
+async def open_session(
+    request: Request, response: Response, user: User, assurance: Assurance, provider: str | None = None
+) -> None:
+    """Log somebody in who was recognized by other means than a password."""
+    web = web_of(request)
+    client = request.headers.get("user-agent", "")
+    cookie, _ = await web.accounts.open_session(user, client=client, assurance=assurance, provider=provider)
+    fields = {"action": "login", "user": user.name, "client": client_address(request), "assurance": assurance}
+    logger.info("login", extra=fields)
     await _leave_the_old_one(request)
     _set(request, response, cookie)
 
