@@ -59,6 +59,7 @@ def test_the_call_at_hand_is_within_the_bounds_also_where_it_is_outside_of_what_
         ({"currency": {"one_of": ["EUR", "USD"]}}, '"USD", which nobody has approved'),
         ({"path": {"prefix": "/"}}, None),
         ({"path": {"prefix": "/etc/"}}, "fewer than 5"),
+        ({"path": {"prefix": "/srv/app/1"}}, "fewer than 5"),
         ({"command": {"shell": ["git push *"]}}, "fewer than 5"),
         ({"command": {"shell": ["git push origin b1"]}}, None),
     ],

@@ -158,13 +158,14 @@ async def running_desk(
     settings: WebSettings = FAST,
     run: bool = True,
     run_config: RunConfig | None = None,
+    policy: Any = None,
     **options: Any,
 ) -> AsyncIterator[RunningDesk]:
     """`options` go to `new_server`."""
     given = listen("127.0.0.1", 0)
     place = url or f"sqlite:///{folder / 'placet.db'}"
     async with Desk(
-        place, agents=support_agents() if agents is None else agents, run=run, run_config=run_config
+        place, agents=support_agents() if agents is None else agents, run=run, run_config=run_config, policy=policy
     ) as desk:
         app = create_app(desk, settings)
         server = new_server(app, **options)

@@ -23,6 +23,7 @@ from placet.facts.ids import call_key
 Zones: TypeAlias = Callable[[str], tzinfo]
 """Finds a time zone by its name; KeyError or ValueError where there is none."""
 RULE = "rule:"
+COUNT = "count:"
 KEPT_AFTER = 8 * 86_400.0
 """So long what was taken is kept after it has stopped to count: for who looks at yesterday's figures."""
 
@@ -53,6 +54,13 @@ class Bound(msgspec.Struct, frozen=True, gc=False):
     limits: tuple[Limit, ...]
     name: str
     """As people know it."""
+    holds: bool = True
+    """Of a count: what goes beyond it is not claimed. False: it is only counted, for a rule that does not count yet."""
+
+
+def rule_count(name: str) -> str:
+    """The id of what a policy's rule counts."""
+    return f"{COUNT}{name}"
 
 
 def rule_budget(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from placet.core.budget import Bound, rule_budget
+from placet.core.budget import Bound, rule_budget, rule_count, text_of
 from placet.core.policy_asks import raised, united
 from placet.facts.budgets import Limit
 from placet.facts.codec import JsonObject
@@ -29,6 +29,7 @@ CHANGE_SOURCE = "policy"
 """The source of questions about another version of the policy. No guest may call itself so."""
 BUDGET_OF = "the budget of"
 DENIED = "The policy does not allow this call."
+UNCOUNTED = "what it counts is looked at when the call is made"
 _MOST_TOOLS = 2000
 """So many tools' rules are kept at hand: a guest may make up any number of names."""
 
@@ -47,6 +48,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     schema: JsonObject | None = None
     """What the tool takes, where that is known."""
     now: float = 0.0
+    over: Mapping[str, bool | str] | None = None
+    """By the id of a count: whether this call goes beyond it; a text: why that is unknown. None: nobody has counted."""
 
     def readable(self) -> JsonObject:
         """The arguments; Unjudged if no rule can know what they are."""
@@ -115,6 +118,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     budget: tuple[Limit, ...] = ()
     """Of an allow: how much it may let through. Beyond that it asks."""
     mode: Mode = "enforce"
+    over: tuple[Limit, ...] = ()
+    """It matches calls that go beyond one of these counts or sums over time."""
 
 
 Heard: TypeAlias = tuple[Rule, str | None]
@@ -177,6 +182,8 @@ class Policy:
         self._patterns: list[tuple[re.Pattern[str], int]] = []
         self._everywhere: list[int] = []
         self._by_tool: dict[str, tuple[Rule, ...]] = {}
+        self.counts = any(rule.over for rule in self.rules)
+        """Whether something has to be counted before it can judge."""
         for number, rule in enumerate(self.rules):
             self._file(number, rule)
 
@@ -202,6 +209,17 @@ class Policy:
             fitting.update(number for pattern, number in self._patterns if pattern.match(tool))
             found = self._by_tool[tool] = tuple(self.rules[number] for number in sorted(fitting))
         return found
+
+    def counted(self, subject: Subject) -> tuple[Bound, ...]:
+        """What has to be counted for a call, before it is judged, and when it begins."""
+        if not self.counts or not any(rule.over for rule in self.rules_for(subject.tool)):
+            return ()
+        facts = self.facts(subject)
+        return tuple(
+            Bound(rule_count(rule.name), rule.over, f"the count of {self.place(rule)}", rule.mode == "enforce")
+            for rule in self.rules_for(subject.tool)
+            if rule.over and conditions_hold(rule, facts)[0]
+        )
 
     def judge(self, subject: Subject) -> Ruling:
         """What the rules say about a call. It never raises: what cannot be judged asks."""
@@ -250,7 +268,7 @@ class Policy:
     def _asks(self, rule: Rule, failed: str | None) -> str:
         if failed is not None:
             return f"{self.place(rule)} cannot be judged: {failed}"
-        because = rule.question.because
+        because = rule.question.because or "; ".join(f"more than {text_of(limit)}" for limit in rule.over)
         return f"{self.place(rule)} asks" + (f": {because}" if because else "")
 
     def place(self, rule: Rule) -> str:
@@ -279,6 +297,20 @@ def is_pattern(text: str) -> bool:
 def matches(rule: Rule, facts: Facts) -> tuple[bool, str | None]:
     """Whether a rule matches; with a reason: it cannot be judged, and so a person is asked. One condition that clearly
     does not hold is enough for a no, whatever the others are."""
+    does, failed = conditions_hold(rule, facts)
+    if not does or not rule.over:
+        return does, failed
+    is_over = goes_beyond(rule, facts.subject)
+    return is_over is not False, failed or (is_over if isinstance(is_over, str) else None)
+
+
+def goes_beyond(rule: Rule, subject: Subject) -> bool | str:
+    """Whether a call goes beyond what a rule counts; a text: why that is unknown."""
+    return UNCOUNTED if subject.over is None else subject.over.get(rule_count(rule.name), UNCOUNTED)
+
+
+def conditions_hold(rule: Rule, facts: Facts) -> tuple[bool, str | None]:
+    """The same, whatever was counted."""
     failed: str | None = None
     for condition in rule.conditions:
         try:

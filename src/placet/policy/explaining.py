@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from placet.core.policy import Facts, Mode, Policy, Rule, RuleVerdict, Ruling, Subject, Unjudged
+from placet.core.budget import text_of
+from placet.core.policy import Facts, Mode, Policy, Rule, RuleVerdict, Ruling, Subject, Unjudged, goes_beyond
 
 Outcome: TypeAlias = Literal["matches", "does not match", "cannot be judged", "another tool"]
 
@@ -70,14 +71,19 @@ def _outcome(rule: Rule, facts: Facts) -> tuple[Outcome, str | None]:
                 return "does not match", f"not so: {condition.text}"
         except Unjudged as error:
             failed = failed or str(error)
-    if failed is not None:
-        return "cannot be judged", failed
+    beyond = goes_beyond(rule, facts.subject) if rule.over else True
+    if beyond is False:
+        return "does not match", f"not so: more than {'; '.join(map(text_of, rule.over))}"
+    if failed is not None or isinstance(beyond, str):
+        return "cannot be judged", failed or str(beyond)
     return "matches", " and ".join(_texts(rule)) or "it is about every call of this tool"
 
 
 def _texts(rule: Rule) -> Iterator[str]:
     for condition in rule.conditions:
         yield condition.text
+    for limit in rule.over:
+        yield f"more than {text_of(limit)}"
 
 
 def _sentence(ruling: Ruling) -> str:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from placet.core.budget import rule_count
 from placet.core.policy import (
     OWN_SOURCE,
     Condition,
@@ -162,6 +163,7 @@ class _Loader:
         if not isinstance(relax, bool) or (relax and verdict != "allow"):
             self._fault((*here, "relax"), "relax is true or false, and belongs to an allow.")
         budget = self._budget(written, verdict, checked, here)
+        over = self._limits(written, "over", checked, here)
         if len(self._problems) > before or verdict is None:
             return None
         rule = Rule(
@@ -174,6 +176,7 @@ class _Loader:
             question=question,
             relax=bool(relax),
             budget=budget,
+            over=over,
             mode=modes.get(name, modes.get("", "enforce")),
         )
         self._check(rule, written, here)
@@ -339,12 +342,18 @@ class _Loader:
     ) -> tuple[Limit, ...]:
         if "budget" not in written:
             return ()
-        place = (*here, "budget")
         if verdict not in ("allow", None):
-            self._fault(place, "a budget says how much an allow may let through: it belongs to an allow.")
+            self._fault((*here, "budget"), "a budget says how much an allow may let through: it belongs to an allow.")
             return ()
+        return self._limits(written, "budget", tools, here)
+
+    def _limits(self, written: Mapping[str, object], word: str, tools: Sequence[str], here: Path) -> tuple[Limit, ...]:
+        """Counts and sums, as a budget or as what a rule has to be over."""
+        if word not in written:
+            return ()
+        place = (*here, word)
         try:
-            limits = limits_of(written["budget"])
+            limits = limits_of(written[word], word)
         except BadTerms as error:
             self._fault(place, str(error))
             return ()
@@ -387,7 +396,11 @@ class _Loader:
         if subject is None:
             self._fault(place, f"{what} is a table of arguments, or {{ args = {{…}}, agent = '…' }}.")
             return
+        if rule.over:  # an example is about a call that goes beyond
+            subject = msgspec.structs.replace(subject, over={rule_count(rule.name): True})
         does, why = matches(rule, CallFacts(subject))
+        if not Policy([rule], version="").rules_for(subject.tool):  # the example names another tool
+            does, why = False, None
         if why is not None:
             self._fault(place, f"{what} cannot be judged: {why}.")
         elif does is not wanted:

@@ -111,6 +111,10 @@ _RULE: JsonObject = {
             "anyOf": [_LIMIT, {"type": "array", "items": _LIMIT, "minItems": 1}],
             "description": "How much an allow may let through. What that does not cover is asked about.",
         },
+        "over": {
+            "anyOf": [_LIMIT, {"type": "array", "items": _LIMIT, "minItems": 1}],
+            "description": "It matches calls that go beyond one of these counts or sums of calls that began.",
+        },
         "match": {**_EXAMPLES, "description": "Calls that the rule has to match."},
         "unless": {**_EXAMPLES, "description": "Calls that the rule must not match."},
     },

@@ -64,7 +64,11 @@ class Covered:
         return Covered({call: facts for call, facts in self.facts.items() if call not in calls}, self.why_not, self.by)
 
     def __or__(self, other: Covered) -> Covered:
-        return Covered({**self.facts, **other.facts}, {**self.why_not, **other.why_not}, {**self.by, **other.by})
+        facts = {
+            call: [*self.facts.get(call, ()), *other.facts.get(call, ())]
+            for call in dict.fromkeys((*self.facts, *other.facts))
+        }
+        return Covered(facts, {**self.why_not, **other.why_not}, {**self.by, **other.by})
 
 
 NOTHING_BOUND = Covered({}, {}, {})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,6 +26,9 @@ from placet.runtime.budgets import NOTHING_BOUND, Covered, look, promised_by_rul
 from placet.runtime.frame import Frame
 from placet.runtime.validating import opaque_in
 
+if TYPE_CHECKING:
+    from placet.runtime.counting import Counts
+
 logger = logging.getLogger("placet.policy")
 NO_LONGER_LIFTED = "the rule by which nobody had to be asked is not in force any more"
 
@@ -34,8 +38,14 @@ async def judge_proposed(
 ) -> list[Verdict]:
     """The verdicts of the tools' own rules, with those of the policy."""
     policy = source.current()
+    judged = [
+        (call, tool)
+        for call, tool, verdict in zip(calls, tools, verdicts, strict=True)
+        if tool is not None and isinstance(verdict, Free | Ask)
+    ]
+    counts = await _counts(frame, policy, judged)
     rulings = [
-        ruling_on(frame, policy, call, tool) if tool is not None and isinstance(verdict, Free | Ask) else None
+        ruling_on(frame, policy, call, tool, counts) if tool is not None and isinstance(verdict, Free | Ask) else None
         for call, tool, verdict in zip(calls, tools, verdicts, strict=True)
     ]  # where there is none there is no such tool, or it cannot run with these arguments: nobody has to say more
     bound = [
@@ -87,23 +97,37 @@ def with_ruling(ruling: Ruling, verdict: Verdict) -> Verdict:
             return verdict
 
 
-def ruling_on(frame: Frame, policy: Policy, call: Call, tool: Tool) -> Ruling:
+async def _counts(frame: Frame, policy: Policy, calls: Sequence[tuple[Call, Tool]]) -> Counts | None:
+    """How what its rules count stands for these calls; None: they count nothing."""
+    if not policy.counts:
+        return None
+    from placet.runtime.counting import counted  # few policies count: the others do without it
+
+    wanted = [(call, policy.counted(_subject_of(frame, call, tool))) for call, tool in calls]
+    return await counted(frame.journal.store, frame.run_id, wanted, frame.journal.now())
+
+
+def ruling_on(frame: Frame, policy: Policy, call: Call, tool: Tool, counts: Counts | None = None) -> Ruling:
     """What the policy says about a call, as it would run now."""
     if not policy.rules_for(call.name):
         return policy.silent
+    subject = _subject_of(frame, call, tool)
+    over = None if counts is None else counts.over.get(call.id)
+    return policy.judge(subject if over is None else msgspec.structs.replace(subject, over=over))
+
+
+def _subject_of(frame: Frame, call: Call, tool: Tool) -> Subject:
     opaque = opaque_in(frame, call)
     unreadable = f"validation makes something of {', '.join(opaque)} that JSON cannot show" if opaque else None
-    return policy.judge(
-        Subject(
-            tool=call.name,
-            agent=frame.run.response_agent,
-            server=call.server or server_of(tool.identity),
-            started_by=frame.journal.run.started_by,
-            arguments=None if opaque else call.effective,
-            unreadable=unreadable,
-            schema=dict(tool.params_json_schema) if call.server is None else None,
-            now=frame.journal.now(),
-        )
+    return Subject(
+        tool=call.name,
+        agent=frame.run.response_agent,
+        server=call.server or server_of(tool.identity),
+        started_by=frame.journal.run.started_by,
+        arguments=None if opaque else call.effective,
+        unreadable=unreadable,
+        schema=dict(tool.params_json_schema) if call.server is None else None,
+        now=frame.journal.now(),
     )
 
 
@@ -138,11 +162,13 @@ async def objections(
     of its rules. What an edited call needs by it is added to `needed`."""
     policy = source.current()
     found: dict[str, PolicyObjection] = {}
-    rulings: list[tuple[Call, Tool, Ruling]] = []
-    for call in calls:
-        tool = frame.tool_of(call)
-        if tool is not None and call.id not in frame.run.children:
-            rulings.append((call, tool, ruling_on(frame, policy, call, tool)))
+    judged_now = [
+        (call, tool)
+        for call in calls
+        if (tool := frame.tool_of(call)) is not None and call.id not in frame.run.children
+    ]
+    counts = await _counts(frame, policy, judged_now)
+    rulings = [(call, tool, ruling_on(frame, policy, call, tool, counts)) for call, tool in judged_now]
     bound = [(call, ruling) for call, _, ruling in rulings if takes_of_rules(call, ruling)]
     covered = await _look(frame, bound) if bound else NOTHING_BOUND
     for call, tool, judged in rulings:
@@ -154,6 +180,8 @@ async def objections(
         objection = objection_to(frame.run, call, ruling, own)
         if objection is not None:
             found[call.id] = objection
+    if counts is not None:
+        covered |= Covered(counts.facts, {}, {})
     return found, covered.without(found)
 
 

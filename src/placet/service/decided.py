@@ -49,6 +49,16 @@ async def cases(
             return
 
 
+async def collected(store: DeskStore, since: float, policies: Sequence[Policy], most: int) -> list[Case]:
+    """The newest of them, at most so many."""
+    found: list[Case] = []
+    async for case in cases(store, since=since, policies=policies):
+        found.append(case)
+        if len(found) >= most:
+            break
+    return found
+
+
 def case_of(
     row: RequestRecord,
     tools: Mapping[str, Sequence[JsonObject]] | None = None,

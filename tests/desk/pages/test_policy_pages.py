@@ -1,0 +1,114 @@
+"""The pages about the policy: what is in force, why somebody is asked, and what people's decisions suggest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from placet.gate import Gate
+from placet.policy import parse_policy
+from placet.service.managed_policy import PolicyChanges
+from tests.desk.pages.test_deciding_pages import browser, post
+from tests.support.desk_server import RunningDesk, running_desk
+
+TEXT = """
+[change]
+approve = 1
+
+[[rule]]
+name = "large"
+tool = "refund"
+args.cents = { above = 10000 }
+ask = { because = "Above 100 €." }
+
+[[rule]]
+name = "small"
+tool = "refund"
+args.cents = { at_most = 10000 }
+allow = true
+relax = true
+
+[rollout]
+small = "shadow"
+"""
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[RunningDesk]:
+    path = tmp_path / "policy.toml"
+    path.write_text(TEXT, encoding="utf-8")
+    async with running_desk(tmp_path, policy=path) as running:
+        yield running
+
+
+def words(markup: str) -> str:
+    return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", markup)))
+
+
+async def test_the_page_shows_the_running_policy_its_rules_and_what_it_would_have_decided(desk: RunningDesk) -> None:
+    viewer = await browser(desk, "vera", "viewer")
+    await desk.waiting_run()
+    (small, large) = sorted(await desk.desk.pending(), key=lambda each: each.arguments["cents"])  # type: ignore[index, return-value]
+    await desk.desk.decide(small.id, "reject", by="ben")
+    await desk.desk.decide(large.id, "approve", by="ben")
+
+    page = words((await viewer.get("/policy")).text)
+    tried = (await viewer.get("/policy", params={"backtest": "1"})).text
+
+    assert parse_policy(TEXT).version in page
+    assert "large ask enforce" in page
+    assert "small allow shadow" in page
+    assert "Above 100 €." in page
+    assert "it would have spared 0 of 2 questions of the last 30 days, and contradicted 1 rejections" in words(tried)
+    assert '<strong class="badge is-rejected">1</strong>' in tried
+
+
+async def test_the_card_says_why_somebody_is_asked_and_leads_to_every_rule(desk: RunningDesk) -> None:
+    ana = await browser(desk)
+    await desk.waiting_run()
+    (small, large) = sorted(await desk.desk.pending(), key=lambda each: each.arguments["cents"])  # type: ignore[index, return-value]
+
+    by_tool = words((await ana.get("/inbox", params={"open": small.id})).text)
+    by_rule = words((await ana.get("/inbox", params={"open": large.id})).text)
+    why_small = words((await ana.get("/inbox/why", params={"open": small.id})).text)
+    why_large = words((await ana.get("/inbox/why", params={"open": large.id})).text)
+
+    assert "Why you are asked: the tool's own rule asks." in by_tool
+    assert "rule «large» (policy.toml, line 5) asks: Above 100 €." in by_rule
+    assert "The tool's own rule (needs_approval) asks about it" in why_small
+    assert "large ask enforce does not match" in why_small
+    assert "small allow shadow matches" in why_small
+    assert "large decides ask enforce matches" in why_large
+
+
+async def test_a_suggestion_stands_as_a_card_and_is_put_to_the_vote_in_shadow(tmp_path: Path) -> None:
+    async with running_desk(tmp_path, policy="managed") as desk:
+        store, clock = desk.desk.store, desk.web.clock
+        async with Gate(store, guest="jobs") as gate:
+            for number in range(8):
+                call = await gate.propose("pay", {"cents": 100 + number}, session="s", call_id=f"c{number}")
+                await desk.desk.decide(call.request_id or "", "approve", by="ben")
+        first = await PolicyChanges(store, clock).propose(parse_policy("[change]\napprove = 1\n"), by="ana")
+        await desk.desk.decide(first.request or "", "approve", by="ben")
+        await desk.desk._keeper.look()  # type: ignore[union-attr]
+        root, viewer = await browser(desk, "root", "admin"), await browser(desk, "vera", "viewer")
+
+        card = (await viewer.get("/inbox/suggested")).text
+        page = (await root.get("/policy/suggested")).text
+        (digest,) = re.findall(r'name="rule" value="([^"]+)"', page)
+        hidden = await post(viewer, "/policy/suggested", rule=digest)
+        moved = await post(root, "/policy/suggested", rule="another")
+        sent = await post(root, "/policy/suggested", rule=digest)
+        waits = [each for each in await desk.desk.pending() if each.tool == "apply_policy"]
+
+    assert "A rule would have spared 8 of 8 questions" in words(card)
+    assert (hidden.status_code, moved.status_code, sent.status_code) == (403, 409, 303)
+    (asked,) = waits
+    assert isinstance(asked.arguments, dict)
+    changes = str(asked.arguments["changes"])
+    assert '+name = "usual-pay"' in changes
+    assert '+"usual-pay" = "shadow"' in changes
