@@ -67,6 +67,21 @@ async def test_the_page_shows_the_running_policy_its_rules_and_what_it_would_hav
     assert '<strong class="badge is-rejected">1</strong>' in tried
 
 
+async def test_the_page_shows_how_much_is_left_of_budgets_as_bars(tmp_path: Path) -> None:
+    text = (
+        '[[rule]]\nname = "free"\ntool = "pay"\nallow = true\nrelax = true\nbudget = { sum = "cents", most = 1000 }\n'
+    )
+    policy = parse_policy(text)
+    async with running_desk(tmp_path, policy=policy) as desk:
+        async with Gate(desk.desk.store, guest="jobs", policy=policy) as gate:
+            await gate.claim(await gate.propose("pay", {"cents": 250}, session="s", call_id="c"))
+        viewer = await browser(desk, "vera", "viewer")
+        page = (await viewer.get("/policy")).text
+
+    assert "rule free 1000 cents 750 of 1000" in words(page)
+    assert 'value="0.75">750 left</meter>' in page
+
+
 async def test_the_card_says_why_somebody_is_asked_and_leads_to_every_rule(desk: RunningDesk) -> None:
     ana = await browser(desk)
     await desk.waiting_run()

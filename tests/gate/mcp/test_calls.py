@@ -64,6 +64,45 @@ async def test_what_goes_straight_through_is_neither_asked_about_nor_recorded(at
     assert at.effects == []
 
 
+POLICY = """
+[[rule]]
+name = "small"
+server = "shop"
+tool = "shop/refund"
+args.cents = { at_most = 500 }
+allow = true
+relax = true
+budget = { uses = 1 }
+
+[[rule]]
+name = "no-sums"
+tool = "shop/add"
+args.a = { above = 100 }
+deny = "Too large."
+"""
+
+
+async def test_a_policy_is_over_calls_through_the_gateway_and_its_deny_wins_over_what_passes(at: Scene) -> None:
+    file = at.folder / "policy.toml"
+    file.write_text(POLICY, encoding="utf-8")
+    server = at.shop_here(require_approval={"add": "never"}, pass_through=["add"])
+    async with at.gateway({"shop": server}, wait=["handle"], policy=str(file)) as gateway:
+        await at.pin(gateway)
+        async with client_of(gateway) as client:
+            small = await client.call_tool("refund", {"order_id": "7", "cents": 400})
+            beyond = await client.call_tool("refund", {"order_id": "8", "cents": 400})
+            denied = await client.call_tool("add", {"a": 101, "b": 2})
+            passed = await client.call_tool("add", {"a": 1, "b": 2})
+        (asked,) = await at.desk.pending()
+
+    assert text_of(small) == "refunded 7"
+    assert "A person is asked" in text_of(beyond)
+    assert "the budget of rule «small» (policy.toml, line 2) does not cover it" in (asked.why or "")
+    assert (denied.is_error, text_of(denied)) == (True, "Too large.")
+    assert text_of(passed) == "3"
+    assert at.effects == ["refund 7 400"]
+
+
 @ERAS
 async def test_what_runs_is_what_the_reviewer_made_of_it_and_the_client_reads_so(at: Scene, mode: str) -> None:
     async with at.gateway({"shop": at.shop_here()}, wait=["handle"]) as gateway, client_of(gateway, mode) as client:

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from placet.core.approvals import name_of
+from placet.core.budget import rule_budget
 from placet.core.policy import OWN_SOURCE, Policy, Subject
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.form_data import form_of
@@ -23,6 +26,7 @@ from placet.policy.backtest import FILE_SAYS, SAID, Backtest, as_enforced
 from placet.policy.explaining import Explanation, explain
 from placet.policy.loading import digest_of_text, parse_policy
 from placet.policy.suggest import Suggested, suggest
+from placet.service.budget_figures import Left, left_of
 from placet.service.decided import collected, subject_of
 from placet.service.managed_policy import PolicyChanges
 from placet.service.policy_state import PolicyState, policy_state, text_of
@@ -45,6 +49,7 @@ async def policy_page(request: Request) -> Response:
         "state": state,
         "policy": policy,
         "places": _places(policy, state),
+        "budgets": await _budgets(web, policy),
         "proposed": await PolicyChanges(web.desk.store, web.clock).questions(),
         "table": await _backtest(web, policy) if given.get("backtest") and policy is not None else None,
         "said": SAID,
@@ -84,6 +89,22 @@ def _places(policy: Policy | None, state: PolicyState) -> list[tuple[str, str, s
         )
         for rule in policy.rules
     ]
+
+
+async def _budgets(web: Web, policy: Policy | None) -> list[tuple[str, str, Sequence[Left]]]:
+    """What is left of the budgets of rules and of standing decisions: a name, whose it is, and each limit."""
+    store, now = web.desk.store, web.clock.now()
+    bounded = [rule for rule in policy.rules if rule.budget] if policy is not None else []
+    found: list[tuple[str, str, Sequence[Left]]] = [
+        (f"rule {rule.name}", "", await left_of(store, rule_budget(rule.name), rule.budget, now)) for rule in bounded
+    ]
+    for grant in await web.desk.grants():
+        if grant.terms is not None and grant.terms.budget:
+            left = await left_of(store, grant.id, grant.terms.budget, now)
+            found.append(
+                (f"{name_of(grant.tool)} of {grant.agent}", f"standing decision of {grant.by or 'nobody'}", left)
+            )
+    return found
 
 
 async def _backtest(web: Web, policy: Policy) -> Backtest:

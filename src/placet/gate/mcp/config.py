@@ -40,7 +40,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     heed_hints: bool = True
     """Whether the server's word that a tool is destructive asks a person. Its word that it is harmless never counts."""
     pass_through: list[str] = []
-    """Patterns of tools that go straight through: nobody is asked, and nothing is recorded."""
+    """Patterns of tools that go straight through: nobody is asked, and nothing is recorded. Where the gateway has a
+    policy, they are recorded, and what it denies or asks about is denied or asked about."""
     elicitation: Literal["client", "desk"] = "client"
     """Who answers what the server asks in the middle of a call."""
     answer_within: float = 3600.0
@@ -73,6 +74,8 @@ class GatewayConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     store: str | None = None
     guest: str = "mcp"
     """On a store: who executes the calls."""
+    policy: str | None = None
+    """On a store: the file of rules about every call, beside the configuration. A desk has its own."""
     inbox: str | None = None
     """Where people decide, for the links that clients are shown. Of a desk: its own address."""
     pins: str | None = None
@@ -110,6 +113,8 @@ def read_config(path: str | Path, environment: Mapping[str, str] | None = None) 
         reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise UserError(f"The gateway's configuration {str(file)!r} cannot be read: {reason}.") from error
     config = config_of(text, str(file), os.environ if environment is None else environment)
+    if config.policy:
+        config = msgspec.structs.replace(config, policy=str(file.absolute().parent / config.policy))
     return Loaded(config=config, path=file.absolute())
 
 
@@ -193,6 +198,8 @@ def _check(config: GatewayConfig, name: str) -> None:
         raise UserError(f"{name} names no server: there is nothing to stand in front of.")
     if config.desk and config.store:
         raise UserError(f"{name} names a desk and a store: the gateway asks one of them.")
+    if config.desk and config.policy:
+        raise UserError(f"{name} names a desk and a policy: a desk has its own.")
     for key, server in config.servers.items():
         if not NAME.fullmatch(key):
             raise UserError(f"{name}: server {key!r}: a name is up to 40 letters, digits, spaces and . _ -")

@@ -28,7 +28,7 @@ SOURCE = "mcp"
 
 def gate_on_store(config: GatewayConfig, store: str, guest: str) -> Gate:
     limits = GuestLimits(max_waiting=config.max_waiting, asks_per_second=50.0, burst=max(config.max_waiting, 200))
-    return Gate(store, guest=guest, source=SOURCE, limits=limits)
+    return Gate(store, guest=guest, source=SOURCE, limits=limits, policy=config.policy)
 
 
 def gate_at_desk(desk: str, token: str | None) -> Gate:
