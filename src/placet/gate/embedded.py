@@ -37,14 +37,20 @@ class StoreDoor:
         self._sweeping: asyncio.Task[None] | None = None
 
     async def propose(self, proposal: Proposal) -> GateCall:
-        if self._sweeping is None:
-            self._sweeping = asyncio.create_task(sweep_guests(self._store, self._calls, self._clock))
+        self._sweep()
         return await self._calls.propose(self._guest, proposal)
 
+    def _sweep(self) -> None:
+        """There may be nobody else who ends leases: also a guest that only comes back for its calls waits for that."""
+        if self._sweeping is None:
+            self._sweeping = asyncio.create_task(sweep_guests(self._store, self._calls, self._clock))
+
     async def look(self, call: str, wait: float) -> GateCall:
+        self._sweep()
         return await self._calls.wait(self._guest, call, wait)
 
     async def look_at_many(self, calls: Sequence[str], wait: float) -> list[GateCall]:
+        self._sweep()
         return await self._calls.wait_for_any(self._guest, calls, wait)
 
     async def claim(self, call: str, lease: float | None, *, again: bool) -> Permit:

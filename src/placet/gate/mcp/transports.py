@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_client_server_memory_streams
 
 from placet.facts.errors import UserError
 from placet.gate.mcp.config import ServerConfig
+from placet.gate.mcp.stdio import process_streams
 from placet.mcp.http import make_http_client
 
 READ_SECONDS = 86_400.0
@@ -22,12 +21,9 @@ READ_SECONDS = 86_400.0
 
 
 @asynccontextmanager
-async def streams_to(config: ServerConfig) -> AsyncIterator[Any]:  # Any: the SDK's pair of streams
+async def streams_to(name: str, config: ServerConfig) -> AsyncIterator[Any]:  # Any: the SDK's pair of streams
     if config.command is not None:
-        params = StdioServerParameters(
-            command=config.command, args=config.args, env=config.env or None, cwd=config.cwd, encoding="utf-8"
-        )
-        async with stdio_client(params, errlog=sys.stderr) as streams:
+        async with process_streams(name, config) as streams:
             yield streams
     elif config.url is not None:
         async with (

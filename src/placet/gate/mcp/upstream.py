@@ -69,7 +69,7 @@ class Upstream:
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._numbers = itertools.count(1)
-        self._unsent: set[int | str] = set()
+        self._sent: set[int | str] = set()
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
         self.version = greeting.version
         self.capabilities: dict[str, Any] = {}
@@ -102,8 +102,8 @@ class Upstream:
 
     async def _own(self, ready: asyncio.Future[None]) -> None:
         try:
-            async with streams_to(self.config) as (read, write), anyio.create_task_group() as group:
-                dispatcher: JSONRPCDispatcher[Any] = JSONRPCDispatcher(read, _Watched(write, self._unsent))
+            async with streams_to(self.name, self.config) as (read, write), anyio.create_task_group() as group:
+                dispatcher: JSONRPCDispatcher[Any] = JSONRPCDispatcher(read, _Watched(write, self._sent))
                 await group.start(self._listen, dispatcher)
                 await self._greet(dispatcher)
                 self._dispatcher = dispatcher
@@ -224,11 +224,12 @@ class Upstream:
         try:
             found = await dispatcher.send_raw_request(method, given or None, options)
         except MCPError as error:
-            if number in self._unsent:
+            if number not in self._sent:
+                self._closing.set()  # the connection takes nothing more: whoever comes next connects anew
                 raise MCPError(NOT_SENT, f"The server '{self.name}' is gone: {error.message}") from error
             raise
         finally:
-            self._unsent.discard(number)
+            self._sent.discard(number)
         return self._checked(method, found)
 
     def _checked(self, method: str, found: object) -> dict[str, Any]:
@@ -315,19 +316,20 @@ def _without_envelope(params: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Watched:
-    """The stream to a server: it remembers which requests did not get through to the transport."""
+    """The stream to a server: it remembers which requests may have got through to the transport."""
 
-    def __init__(self, inner: Any, unsent: set[int | str]) -> None:  # Any: the SDK's stream
+    def __init__(self, inner: Any, sent: set[int | str]) -> None:  # Any: the SDK's stream
         self._inner = inner
-        self._unsent = unsent
+        self._sent = sent
 
     async def send(self, item: Any) -> None:
+        number = getattr(item.message, "id", None) if hasattr(item.message, "method") else None
+        if number is not None:
+            self._sent.add(number)
         try:
             await self._inner.send(item)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            number = getattr(item.message, "id", None)
-            if number is not None:
-                self._unsent.add(number)
+            self._sent.discard(number)
             raise
 
     async def aclose(self) -> None:
