@@ -1,7 +1,7 @@
 """The desk that `dev.py bench gate` asks: a process of its own, `python -m bench.systems.gate_desk STORE WAITING`.
 
 It says where it listens and with which tokens, as one line of JSON. Then it answers each line of its input with the
-seconds of processor time that it has used.
+seconds of processor time that it has used, and the number of waits that are open.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def main(path: str, waiting: int) -> None:
         await server.is_ready.wait()
         print(json.dumps({"at": f"http://127.0.0.1:{listening.getsockname()[1]}", **tokens}), flush=True)
         while await asyncio.to_thread(sys.stdin.readline):
-            print(time.process_time(), flush=True)
+            print(time.process_time(), desk.guests.watcher.waits, flush=True)
         server.should_exit = True
         await serving
 
