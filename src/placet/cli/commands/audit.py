@@ -6,11 +6,13 @@ import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 from click import UsageError
 
+from placet.cli.commands.signatures import print_trust, refuse_without_extra, trust_in, verify_signatures
 from placet.cli.exit_codes import FAILED, OK
 from placet.cli.loading import store_of
 from placet.cli.naming import refuse_unconfirmed, run_in_store
@@ -19,10 +21,13 @@ from placet.cli.output import Screen, print_result, shown, this_user
 from placet.clock import SYSTEM_CLOCK
 from placet.facts.codec import JsonObject
 from placet.facts.requirements import SURE_BY
-from placet.ports import OPERATORS
+from placet.ports import OPERATORS, DeskStore
 from placet.service.audit import Head, heads, parse_heads, verify
 from placet.service.records import AuditEntry, records, records_in_time
 from placet.service.subscriptions import Subscriptions
+
+if TYPE_CHECKING:
+    from placet.passkeys.trust import Trust
 
 LONGEST_VALUE = 120
 _NONE = object()
@@ -35,15 +40,35 @@ def audit() -> None:
 
 @audit.command("verify", epilog="It ends with 1 when something is not whole.")
 @click.option("--head", "heads_file", metavar="FILE", help="heads that were printed and kept earlier")
+@click.option("--trust", "trust_file", metavar="FILE", help="whose passkeys are whose: «placet audit trust» writes it")
 @store_option
 @json_option
-def verify_logs(heads_file: str | None, store: str, *, as_json: bool) -> int:
+def verify_logs(heads_file: str | None, trust_file: str | None, store: str, *, as_json: bool) -> int:
     """Check every log: a changed, added or reordered line is found by its chain.
 
     With --head FILE it also finds what the chain alone cannot: a tail that was cut off, a log that was written anew, a
     run that is gone and that nobody deleted.
+
+    With --trust FILE it also says of every decision whether its person signed it with their passkey: signed, not
+    signed, erased, does not verify, or unanchored (by a key that the file does not lead to).
     """
-    return asyncio.run(_verify(store, [] if heads_file is None else _kept_heads(heads_file), as_json=as_json))
+    if trust_file is not None:
+        refuse_without_extra()
+    kept = [] if heads_file is None else _kept_heads(heads_file)
+    trust = None if trust_file is None else trust_in(trust_file)
+    return asyncio.run(_verify(store, kept, trust, as_json=as_json))
+
+
+@audit.command("trust", epilog="Look at the keys with their people once, then keep the file elsewhere.")
+@click.option(
+    "--signed", multiple=True, metavar="AGENT:TOOL", help="calls that have to be signed, with * and ? (repeatable)"
+)
+@store_option
+def print_trust_file(signed: tuple[str, ...], store: str) -> None:
+    """Print a trust file, to be kept where nobody who can write to the store can write: everybody's passkeys, and where
+    the operators' log stands."""
+    refuse_without_extra()
+    asyncio.run(print_trust(store, signed))
 
 
 @audit.command("head")
@@ -157,24 +182,30 @@ def _value(arguments: JsonObject, name: str) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text)} characters, see --json)"
 
 
-async def _verify(url: str, kept: list[Head], *, as_json: bool) -> int:
+async def _verify(url: str, kept: list[Head], trust: Trust | None, *, as_json: bool) -> int:
     store = store_of(url)
-    checked = operators = broken = 0
-    signs = Screen().signs
     try:
-        async for verdict in verify(store, kept):
-            operators += verdict.run_id == OPERATORS
-            checked += verdict.run_id != OPERATORS
-            broken += not verdict.is_whole
-            if as_json:
-                print(msgspec.json.encode(verdict).decode())
-            elif not verdict.is_whole:
-                print(f"{signs.refused} {verdict.run_id}  {verdict.verdict}: {shown(verdict.message)}")
-            elif verdict.message:
-                print(f"{signs.dot} {verdict.run_id}  {shown(verdict.message)}")
+        chains = await _verify_chains(store, kept, as_json=as_json)
+        is_signed = trust is None or await verify_signatures(store, trust, as_json=as_json)
     finally:
         await store.close()
+    return OK if chains and is_signed else FAILED
+
+
+async def _verify_chains(store: DeskStore, kept: list[Head], *, as_json: bool) -> bool:
+    checked = operators = broken = 0
+    signs = Screen().signs
+    async for verdict in verify(store, kept):
+        operators += verdict.run_id == OPERATORS
+        checked += verdict.run_id != OPERATORS
+        broken += not verdict.is_whole
+        if as_json:
+            print(msgspec.json.encode(verdict).decode())
+        elif not verdict.is_whole:
+            print(f"{signs.refused} {verdict.run_id}  {verdict.verdict}: {shown(verdict.message)}")
+        elif verdict.message:
+            print(f"{signs.dot} {verdict.run_id}  {shown(verdict.message)}")
     if not as_json:
         and_operators = " and the operators' log" if operators else ""
         print(f"{checked} runs{and_operators} checked, {broken} not whole.")
-    return FAILED if broken else OK
+    return not broken
