@@ -95,6 +95,18 @@ async def test_a_principal_takes_back_what_their_delegate_said(any_url: str, wit
     assert after.status == "pending"
 
 
+@pytest.mark.promise("P18")
+async def test_a_delegate_does_not_take_back_what_their_principal_said_since(any_url: str, witness: Witness) -> None:
+    async with voting(any_url, witness) as (desk, _run, request):
+        await desk.delegate("ana", "flo", until=soon(), by="ana")
+        await vote(desk, request, "flo", on_behalf_of="ana")
+        changed = await vote(desk, request, "ana", "reject")
+        with pytest.raises(AccessDenied, match="flo has no vote"):
+            await desk.revoke(request.id, by="flo")
+
+    assert [(each.by, each.verdict) for each in changed.votes] == [("ana", "reject")]
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

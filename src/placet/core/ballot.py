@@ -46,7 +46,7 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def voter_for(self, by: str | None, digest: str) -> str | msgspec.UnsetType | None:
         """Whose vote this person takes back if they say no more than that: their own, or the one that they cast for
         somebody else. UNSET: they have none."""
-        cast = [vote for vote in self.votes if vote.digest == digest]
+        cast = [vote for vote in self.newest() if vote.digest == digest]  # not what its principal said otherwise since
         if any(voter_of(vote) == by for vote in cast):
             return by
         return next((voter_of(vote) for vote in reversed(cast) if vote.by == by), msgspec.UNSET)

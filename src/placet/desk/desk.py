@@ -25,6 +25,7 @@ from placet.core.state import RunFold
 from placet.declare.agent import Agent
 from placet.declare.agent_graph import AgentGraph
 from placet.declare.run_config import DEFAULT_MAX_TURNS, RunConfig
+from placet.desk.asked_changes import sweep_changes
 from placet.desk.listing import listed
 from placet.desk.reviewing import ReviewersDesk
 from placet.desk.views import DeskRequest, DeskRun, RunEvent
@@ -152,6 +153,7 @@ class Desk(ReviewersDesk):
             self._driver.stay()
             self._serving = asyncio.create_task(self._engine.serve(self._driver.drive))
             self._beside.append(asyncio.create_task(sweep_guests(self.store, self.guests, self._clock)))
+            self._beside.append(asyncio.create_task(sweep_changes(self.store, self.guests, self._clock)))
             self._beside.append(asyncio.create_task(self.outbox.serve()))
         if self._keeper is not None:
             self._beside.append(asyncio.create_task(self._keeper.serve()))

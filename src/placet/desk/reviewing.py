@@ -29,6 +29,7 @@ from placet.core.state import RunFold
 from placet.declare.decisions import DecisionInput, Grant, facts_of_decision, plain_answer, plain_object
 from placet.declare.tool_values import InvalidArguments
 from placet.desk.approving import ApproversDesk
+from placet.desk.asked_changes import ask
 from placet.desk.listing import listed
 from placet.desk.operating import refuse_if_over
 from placet.desk.views import DeskRequest
@@ -95,6 +96,13 @@ class ReviewersDesk(ApproversDesk):
     """What reviewers do."""
 
     guests: GuestCalls
+
+    async def ask_about_change(
+        self, tool: str, arguments: JsonObject, *, by: str, reason: str | None = None
+    ) -> str | None:
+        """Where a rule for `desk/*` wants votes for changes of who may decide: the request under which people are asked
+        about this one. It is carried out when they approved it. None: nobody has to be asked."""
+        return await ask(self.store, self.guests, tool, arguments, by=by, reason=reason)
 
     async def pending(
         self,

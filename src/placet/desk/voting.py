@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -16,9 +16,10 @@ from placet.core.casting import (
     names_in,
     requirement_of,
 )
+from placet.core.four_eyes import guest_of
 from placet.core.index import Opened, RequestChange, RequestRecord, with_changes
 from placet.core.state import RunFold
-from placet.core.votes import Tally
+from placet.core.votes import Tally, owner_in
 from placet.declare.context import RunContextWrapper
 from placet.declare.tool import Tool
 from placet.facts.errors import UserError
@@ -92,32 +93,31 @@ async def standing_of(store: Store, run: RunFold, entry: Entry, ballot: Ballot) 
     known = await known_for(store, names_in(run, ballot.votes))
     found = count(run, entry, ballot, known)
     shown = msgspec.structs.replace(ballot, requirement=requirement_of(entry, ballot, known.four_eyes))
-    line = standing_line(shown, found, run.started_by)
+    guest = guest_of(run)
+    owner = None if guest is None else owner_in(known.people, guest)
+    line = standing_line(shown, found, {"starter": run.started_by, "editor": ballot.editor, "guest_owner": owner})
     return Standing(line=line, missing=found.fewest_missing, votes=ballot.newest())
 
 
-def standing_line(ballot: Ballot, found: Tally, starter: str | None) -> str:
+def standing_line(ballot: Ballot, found: Tally, players: Mapping[Part, str | None]) -> str:
     """What is there and what is missing, in one line."""
     if ballot.requirement.all_of:
         tallies = found.parts or [found] * len(ballot.requirement.all_of)
         return "; and ".join(
-            standing_line(msgspec.structs.replace(ballot, requirement=part), of_part, starter)
+            standing_line(msgspec.structs.replace(ballot, requirement=part), of_part, players)
             for part, of_part in zip(ballot.requirement.all_of, tallies, strict=True)
         )
     lines: list[str] = []
     for number, steps in enumerate(ballot.requirement.alternatives):
         missing = found.missing[number] if found.missing else ()
         have = {each.place: each.have for each in missing}
-        parts = [
-            _step_line(step, have.get(place, step.approve), starter, ballot.editor) for place, step in enumerate(steps)
-        ]
+        parts = [_step_line(step, have.get(place, step.approve), players) for place, step in enumerate(steps)]
         lines.append(" · then ".join(parts))
     return ", or ".join(lines)
 
 
-def _step_line(step: Step, have: int, starter: str | None, editor: str | None) -> str:
+def _step_line(step: Step, have: int, players: Mapping[Part, str | None]) -> str:
     whom = f" from {' or '.join(step.groups)}" if step.groups else ""
-    players: dict[Part, str | None] = {"starter": starter, "editor": editor}
     kept_out = [
         f"not {players[part]}, {_DID[part]}" if players.get(part) else f"not the {part_text(part)}"
         for part in step.distinct_from
@@ -127,4 +127,8 @@ def _step_line(step: Step, have: int, starter: str | None, editor: str | None) -
     return " · ".join([f"{have} of {step.approve}{whom}", *kept_out, *least, *condition])
 
 
-_DID: dict[Part, str] = {"starter": "who started it", "editor": "who changed it"}
+_DID: dict[Part, str] = {
+    "starter": "who started it",
+    "editor": "who changed it",
+    "guest_owner": "who answers for the guest",
+}

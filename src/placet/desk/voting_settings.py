@@ -56,7 +56,7 @@ async def put_rule(
 ) -> list[ApproverRule]:
     """Besides the others, in the place of one with the same patterns."""
     check("Approvers: ", by=(by, optional(TEXT)), reason=(reason, optional(TEXT)))
-    await _refuse_useless(store, rule)
+    await refuse_useless(store, rule)
 
     def change(known: VotingSettings) -> tuple[VotingSettings, AnyFact | None]:
         others = [each for each in known.rules if (each.agent, each.tool) != (rule.agent, rule.tool)]
@@ -90,7 +90,7 @@ def _with_rules(
     return msgspec.structs.replace(known, rules=rules), fact
 
 
-async def _refuse_useless(store: DeskStore, rule: ApproverRule) -> None:
+async def refuse_useless(store: DeskStore, rule: ApproverRule) -> None:
     """A rule that nobody could fulfil, or that says nothing, is refused where it is written."""
     known, where = await all_who_could(store), f"The rule for {rule.agent}:{rule.tool}"
     if not rule.agent or not rule.tool:
@@ -199,11 +199,7 @@ async def set_rotation(
     """This rotation from now on; None: there is none of this name any more."""
     (checked,) = checked_groups([name])
     if rotation is not None:
-        check_rotation(checked, rotation)
-        people = await everybody(store)
-        missing = next((each for each in rotation.people if each not in people), None)
-        if missing is not None:
-            raise UserError(f"Rotation '{checked}': there is no user '{missing}' at this desk.")
+        await check_people(store, checked, rotation)
 
     def change(known: VotingSettings) -> tuple[VotingSettings, AnyFact | None]:
         rotations = {key: each for key, each in known.rotations.items() if key != checked}
@@ -217,6 +213,15 @@ async def set_rotation(
         return msgspec.structs.replace(known, rotations=rotations), fact
 
     return (await change_settings(store, change, at)).rotations.get(checked)
+
+
+async def check_people(store: DeskStore, name: str, rotation: Rotation) -> None:
+    """UserError where nobody could tell who is on call, or somebody is no user."""
+    check_rotation(name, rotation)
+    people = await everybody(store)
+    missing = next((each for each in rotation.people if each not in people), None)
+    if missing is not None:
+        raise UserError(f"Rotation '{name}': there is no user '{missing}' at this desk.")
 
 
 def _refuse_if_used(known: VotingSettings, name: str) -> None:

@@ -31,7 +31,7 @@ class _User(msgspec.Struct):
 
 def _person(record: StoredRecord) -> Person:
     user = msgspec.json.decode(record.data, type=_User)
-    owner = user.owner if user.role == "guest" else None
+    owner = user.owner if user.role == "guest" else user.name  # a person answers for what they propose themselves
     groups = frozenset(each for each in user.groups if not each.startswith(ON_CALL))  # nobody is put on call by hand
     return Person(user.same_as or user.name, groups, user.is_active, owner)
 

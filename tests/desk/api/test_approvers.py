@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from placet import Agent, Needs, function_tool
+from placet.desk.asked_changes import CHANGE
 from placet.testing import function_call
+from placet.testing.desk_contracts import until
 from tests.desk.api.scenes import at, decide, problem
 from tests.desk.scenes import Planned
 from tests.support.desk_server import RunningDesk, running_desk
@@ -169,6 +171,51 @@ async def test_a_question_of_which_too_few_voters_are_left_is_shown_as_stuck(ban
 
     assert (before["is_stuck"], after["is_stuck"]) == (False, True)
     assert "Too few people are left" in page
+    assert "stuck: too few people are left · 0 of 2 from finance" in page
+
+
+DESK_RULE = {"agent": "desk/*", "tool": "*", "needs": [{"from": ["board"], "distinct_from": ["starter"]}]}
+
+
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+async def test_where_the_desk_is_set_so_a_change_of_who_may_decide_waits_for_votes(
+    bank: RunningDesk, verdict: str
+) -> None:
+    await bank.web.accounts.add_user("root", "admin", groups=["board"])
+    root, dora = await _program(bank, "root"), await _program(bank, "dora")
+    first = (await root.put("/v1/approvers", json=DESK_RULE)).json()
+    wanted = {"agent": "Treasury", "tool": "*", "needs": [{"approve": 2, "from": ["finance"]}]}
+
+    asked = (await root.put("/v1/approvers", json=wanted | {"reason": "the auditors asked"})).json()
+    member = (await root.patch("/v1/users/flo", json={"groups": ["finance"]})).json()
+    waiting = await bank.desk.pending()
+    own = [await decide(root, each.id, "approve") for each in waiting]
+    before = (await root.get("/v1/approvers")).json()["data"]
+    for each in waiting:
+        await decide(dora, each.id, verdict)
+
+    async def is_over() -> bool:
+        return await bank.desk.store.records(CHANGE) == []
+
+    await until(is_over)
+    after = (await root.get("/v1/approvers")).json()["data"]
+    flo = await bank.web.accounts.user("flo")
+    acts = (await root.get("/v1/operators")).json()["data"]
+
+    assert first["asked"] is None
+    assert asked["asked"] in [each.id for each in waiting]
+    assert [each.tool for each in waiting] == ["approvers.set", "groups.set"]
+    assert member["groups"] == []
+    assert [each.status_code for each in own] == [403, 403]
+    assert [each["agent"] for each in before] == ["desk/*"]
+    assert flo is not None
+    if verdict == "approve":
+        assert [each["agent"] for each in after] == ["desk/*", "Treasury"]
+        assert flo.groups == ("finance",)
+        assert ("approvers set", "root", "the auditors asked") in [(e["what"], e["by"], e["why"]) for e in acts]
+    else:
+        assert [each["agent"] for each in after] == ["desk/*"]
+        assert flo.groups == ()
 
 
 async def _admin(bank: RunningDesk) -> Any:

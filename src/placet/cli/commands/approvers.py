@@ -132,8 +132,19 @@ def set_approvers(
         body["break_glass"] = [] if "*" in break_glass else list(break_glass)
     with client_of(place, begins=True) as client:
         found = client.ask("PUT", "/v1/approvers", None, body)
+    if _is_asked(found, as_json=as_json):
+        return
     rule = next(each for each in found["data"] if (each["agent"], each["tool"]) == (agent, tool))
     print_result(found, f"{agent}:{tool}: {_says(rule)}.", as_json=as_json)
+
+
+def _is_asked(found: JsonObject, *, as_json: bool) -> bool:
+    """Whether people are asked about the change; that is said then."""
+    if found["asked"]:
+        print_result(
+            found, f"People are asked about this: {found['asked']}. It is done when they approved.", as_json=as_json
+        )
+    return bool(found["asked"])
 
 
 def _then(text: str) -> JsonObject:
@@ -150,7 +161,9 @@ def remove_approvers(place: Place, pattern: str, *, as_json: bool) -> None:
     """Remove a rule: the tool and the policy say from then on."""
     agent, tool = pattern_of(pattern)
     with client_of(place) as client:
-        client.ask("DELETE", "/v1/approvers", {"agent": agent, "tool": tool})
+        found = client.ask("DELETE", "/v1/approvers", {"agent": agent, "tool": tool})
+    if _is_asked(found, as_json=as_json):
+        return
     print_result({"agent": agent, "tool": tool}, f"There is no rule for {agent}:{tool} any more.", as_json=as_json)
 
 
@@ -310,6 +323,8 @@ def set_rotation(
         body["hours"] = [begins.strip(), ends.strip()]
     with client_of(place) as client:
         found = client.ask("PUT", f"/v1/rotations/{part(name)}", None, body)
+    if _is_asked(found, as_json=as_json):
+        return
     now = f"On call in {found['name']} now: {found['on_call'] or 'nobody'}."
     print_result(found, now, as_json=as_json)
 
@@ -320,7 +335,9 @@ def set_rotation(
 def remove_rotation(place: Place, name: str, *, as_json: bool) -> None:
     """Remove a rotation."""
     with client_of(place) as client:
-        client.ask("DELETE", f"/v1/rotations/{part(name)}")
+        found = client.ask("DELETE", f"/v1/rotations/{part(name)}")
+    if _is_asked(found, as_json=as_json):
+        return
     print_result({"name": name}, f"Rotation {name} is removed.", as_json=as_json)
 
 

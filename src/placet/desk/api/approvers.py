@@ -12,8 +12,12 @@ from placet.core.rotations import on_call, shifts
 from placet.desk.access.people import checked_groups
 from placet.desk.api.operations import ApiAnswer, ApiRequest, Operation
 from placet.desk.api.shapes import Given, Note, Nothing, Shown
+from placet.desk.asked_changes import rotation_change, rule_change
+from placet.desk.voting_settings import check_people, refuse_useless
+from placet.desk.web.context import Web
 from placet.desk.web.deciding import as_datetime, request_or_404
 from placet.desk.web.problems import Problem
+from placet.facts.codec import JsonObject
 from placet.facts.errors import AccessDenied, NotPending
 from placet.facts.requirements import Assurance, Needs, Part, Requirement, Step, needs_text
 from placet.facts.voting_settings import ON_CALL, ApproverRule, Delegation, Rotation, Rung, RungKind
@@ -91,6 +95,8 @@ class ShownRule(Shown, frozen=True, kw_only=True):
 
 class RuleList(Shown, frozen=True, kw_only=True):
     data: list[ShownRule]
+    asked: str | None
+    """The request under which people are asked about the change: it is made when they approved it."""
 
 
 class RuleName(Given, frozen=True, kw_only=True):
@@ -144,6 +150,8 @@ class RotationShape(Shown, frozen=True, kw_only=True):
     """Who is on call now; null: nobody."""
     shifts: list[ShiftShape]
     """Those of the next six weeks."""
+    asked: str | None
+    """The request under which people are asked about the change: it is made when they approved it."""
 
 
 class NewRotation(Given, frozen=True, kw_only=True):
@@ -257,21 +265,36 @@ def _shown_rule(rule: ApproverRule) -> ShownRule:
 
 async def list_rules(ask: ApiRequest[Nothing, Nothing]) -> RuleList:
     settings = await ask.web.desk.voting_settings()
-    return RuleList(data=[_shown_rule(rule) for rule in settings.rules])
+    return RuleList(data=[_shown_rule(rule) for rule in settings.rules], asked=None)
 
 
 async def put_rule(ask: ApiRequest[Nothing, NewRule]) -> RuleList:
     given = ask.body
     rungs = tuple(Rung(each.kind, each.after, each.to) for each in sorted(given.ladder, key=lambda one: one.after))
     rule = ApproverRule(given.agent, given.tool, requirement_of_needs(given), rungs, given.reject_after)
-    rules = await ask.web.desk.set_approvers(rule, by=ask.actor.name, reason=given.reason)
-    return RuleList(data=[_shown_rule(each) for each in rules])
+    desk, by = ask.web.desk, ask.actor.name
+    await refuse_useless(desk.store, rule)
+    asked = await desk.ask_about_change("approvers.set", rule_change(rule), by=by, reason=given.reason)
+    if asked is None:
+        await desk.set_approvers(rule, by=by, reason=given.reason)
+    return await _all_rules(ask.web, asked)
 
 
-async def remove_rule(ask: ApiRequest[RuleName, Nothing]) -> None:
-    wanted = ask.query
-    if not await ask.web.desk.remove_approvers(wanted.agent, wanted.tool, by=ask.actor.name):
+async def _all_rules(web: Web, asked: str | None) -> RuleList:
+    rules = (await web.desk.voting_settings()).rules
+    return RuleList(data=[_shown_rule(each) for each in rules], asked=asked)
+
+
+async def remove_rule(ask: ApiRequest[RuleName, Nothing]) -> RuleList:
+    wanted, desk, by = ask.query, ask.web.desk, ask.actor.name
+    rules = (await desk.voting_settings()).rules
+    if not any((each.agent, each.tool) == (wanted.agent, wanted.tool) for each in rules):
         raise Problem(404, "not_found", f"There is no rule for {wanted.agent}:{wanted.tool}.")
+    names: JsonObject = {"agent": wanted.agent, "tool": wanted.tool}
+    asked = await desk.ask_about_change("approvers.remove", names, by=by)
+    if asked is None:
+        await desk.remove_approvers(wanted.agent, wanted.tool, by=by)
+    return await _all_rules(ask.web, asked)
 
 
 # -- delegations ------------------------------------------------------------------------------------------------------
@@ -320,7 +343,7 @@ async def list_rotations(ask: ApiRequest[Nothing, Nothing]) -> RotationList:
     return RotationList(data=[shown_rotation(name, each, now) for name, each in sorted(settings.rotations.items())])
 
 
-def shown_rotation(name: str, rotation: Rotation, now: float) -> RotationShape:
+def shown_rotation(name: str, rotation: Rotation, now: float, asked: str | None = None) -> RotationShape:
     ahead = shifts(rotation, now, now + SHOWN_DAYS * DAY)
     return RotationShape(
         name=name,
@@ -334,6 +357,7 @@ def shown_rotation(name: str, rotation: Rotation, now: float) -> RotationShape:
             ShiftShape(person=each.person, begins=as_datetime(each.begins), until=as_datetime(each.until))
             for each in ahead
         ],
+        asked=asked,
     )
 
 
@@ -341,15 +365,23 @@ async def put_rotation(ask: ApiRequest[Nothing, NewRotation]) -> RotationShape:
     given, name = ask.body, ask.part("name")
     hours = None if given.hours is None else (given.hours[0], given.hours[1])
     rotation = Rotation(tuple(given.people), given.since, given.zone, given.days, hours)
-    made = await ask.web.desk.set_rotation(name, rotation, by=ask.actor.name, reason=given.reason)
-    return shown_rotation(name, made or rotation, ask.web.clock.now())
+    desk, by = ask.web.desk, ask.actor.name
+    await check_people(desk.store, name, rotation)
+    asked = await desk.ask_about_change("oncall.set", rotation_change(name, rotation), by=by, reason=given.reason)
+    if asked is None:
+        await desk.set_rotation(name, rotation, by=by, reason=given.reason)
+    return shown_rotation(name, rotation, ask.web.clock.now(), asked)
 
 
-async def remove_rotation(ask: ApiRequest[Nothing, Nothing]) -> None:
-    name = ask.part("name")
-    if name not in (await ask.web.desk.voting_settings()).rotations:
+async def remove_rotation(ask: ApiRequest[Nothing, Nothing]) -> RotationShape:
+    name, desk, by = ask.part("name"), ask.web.desk, ask.actor.name
+    rotation = (await desk.voting_settings()).rotations.get(name)
+    if rotation is None:
         raise Problem(404, "not_found", f"There is no rotation {name[:80]!r}.")
-    await ask.web.desk.set_rotation(name, None, by=ask.actor.name)
+    asked = await desk.ask_about_change("oncall.remove", {"name": name}, by=by)
+    if asked is None:
+        await desk.set_rotation(name, None, by=by)
+    return shown_rotation(name, rotation, ask.web.clock.now(), asked)
 
 
 # -- reviews ----------------------------------------------------------------------------------------------------------
@@ -398,7 +430,7 @@ OPERATIONS = (
         "approvers",
         role="admin",
         query=RuleName,
-        status=204,
+        answer=RuleList,
         problems=(404,),
     ),
     Operation("GET", "/v1/delegations", list_delegations, "Who votes for whom", "approvers", answer=DelegationList),
@@ -445,7 +477,7 @@ OPERATIONS = (
         "Remove a rotation",
         "approvers",
         role="admin",
-        status=204,
+        answer=RotationShape,
         problems=(404,),
     ),
     Operation(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from placet.desk.access.accounts import Token
-from placet.desk.access.people import User
+from placet.desk.access.people import User, checked_groups, checked_name
 from placet.desk.api.idempotency import made_id
 from placet.desk.api.operations import ApiAnswer, ApiRequest, Operation
 from placet.desk.api.paging import in_time, page_after
@@ -26,8 +27,10 @@ from placet.desk.api.shapes import (
     UserList,
     UserShape,
 )
+from placet.desk.asked_changes import is_asked as is_asked_at
 from placet.desk.web.context import Web
 from placet.desk.web.problems import Problem
+from placet.facts.codec import JsonObject
 
 DAY = 24 * 3600.0
 
@@ -53,16 +56,29 @@ def _user_shape(user: User) -> UserShape:
 
 async def add_user(ask: ApiRequest[Nothing, NewUser]) -> ApiAnswer:
     given, accounts = ask.body, ask.web.accounts
+    name, by = checked_name(given.name), ask.actor.name
+    is_asked = bool(given.groups) and await is_asked_at(ask.web.desk.store, "groups.set", by)
     user = await accounts.add_user(
-        given.name,
+        name,
         given.role,
         decides=tuple(given.decides),
-        groups=given.groups,
+        groups=() if is_asked else given.groups,
         owner=given.owner,
         same_as=given.same_as,
         by=ask.actor.name,
     )
+    await groups_are_asked(ask.web, by, user.name, given.groups)
     return ApiAnswer(await _invited(ask, user), headers={"Location": f"/v1/users/{quote(user.name)}"})
+
+
+async def groups_are_asked(web: Web, by: str, name: str, groups: Sequence[str]) -> bool:
+    """Whether people are asked about these groups: then they are changed when those approved."""
+    user = await web.accounts.user(name)
+    wanted = checked_groups(groups)
+    if user is None or wanted == user.groups:
+        return False
+    change: JsonObject = {"name": name, "groups": list(wanted), "before": list(user.groups)}
+    return await web.desk.ask_about_change("groups.set", change, by=by) is not None
 
 
 async def invite_again(ask: ApiRequest[Nothing, Nothing]) -> InvitationShape:
@@ -98,12 +114,15 @@ async def change_user(ask: ApiRequest[Nothing, UserChange]) -> UserShape:
     user = await _user_or_404(ask.web, ask.part("name"))
     given = ask.body
     decides = None if given.decides is None else tuple(given.decides)
+    groups = given.groups
+    if groups is not None and await groups_are_asked(ask.web, ask.actor.name, user.name, groups):
+        groups = None
     changed = await ask.web.accounts.change_user(
         user.name,
         role=given.role,
         decides=decides,
         is_active=given.is_active,
-        groups=given.groups,
+        groups=groups,
         owner=given.owner,
         same_as=given.same_as,
         by=ask.actor.name,

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from placet.core.casting import Known
 from placet.core.index import RequestKind, RequestStatus
 from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
@@ -29,6 +30,7 @@ from placet.desk.web.waiting import Care
 from placet.facts.codec import JsonObject
 from placet.ports import MAX_COUNTED as MAX_COUNTED_IN_ALL
 from placet.ports import RequestQuery
+from placet.service.stuck import all_who_could
 
 STATUS_OPTIONS = [*((name, STATUS_LABEL[name].lower()) for name in STATUSES), ("all", "all")]
 NEW = 3.0
@@ -141,6 +143,8 @@ async def list_context(request: Request, filters: Filters, cursor: str | None, o
     found = await listed(web, filters, cursor)
     now = web.clock.now()
     ours = {agent.address for agent in web.desk.agents}
+    is_voted = any(isinstance(line, DeskRequest) and line.ballot is not None for line in found.lines)
+    everybody = await all_who_could(web.desk.store) if is_voted else None
     rows = [
         deck_row(line)
         if isinstance(line, Deck)
@@ -149,7 +153,7 @@ async def list_context(request: Request, filters: Filters, cursor: str | None, o
             actor,
             now,
             await arguments_of(web, line),
-            await _standing(web, actor, line),
+            await _standing(web, actor, line, everybody),
             found.cares.get(line.id, "plain"),
         )
         for line in found.lines
@@ -183,9 +187,13 @@ async def list_context(request: Request, filters: Filters, cursor: str | None, o
     }
 
 
-async def _standing(web: Web, actor: Actor, request: DeskRequest) -> str:
-    voting = await voting_of(web, actor, request) if request.ballot is not None else None
-    return voting.line if voting is not None else ""
+async def _standing(web: Web, actor: Actor, request: DeskRequest, everybody: Known | None) -> str:
+    if request.ballot is None:
+        return ""
+    voting = await voting_of(web, actor, request, everybody=everybody)
+    if voting is None:
+        return ""
+    return f"stuck: too few people are left · {voting.line}" if voting.is_stuck else voting.line
 
 
 async def _others(web: Web, filters: Filters, cursor: str | None) -> int:

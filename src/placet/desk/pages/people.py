@@ -10,6 +10,8 @@ from starlette.responses import RedirectResponse, Response
 from placet.desk.access.accounts import checked_role
 from placet.desk.access.passkeys import WaitingKey
 from placet.desk.access.people import EVERYTHING, ROLES, Actor, DecisionScope, User, patterns_of
+from placet.desk.api.people import groups_are_asked
+from placet.desk.asked_changes import is_asked as is_asked_at
 from placet.desk.pages.form_data import Form, form_of
 from placet.desk.pages.rendering import Notice, show
 from placet.desk.web.context import Web, actor_of, require, web_of
@@ -106,13 +108,16 @@ async def _change(web: Web, actor: Actor, form: Form) -> str:
     match form.text("action"):
         case "invite":
             role = checked_role(form.text("role"))
+            groups = groups_of(form.text("groups"))
+            is_asked = bool(groups) and await is_asked_at(web.desk.store, "groups.set", actor.name)
             user = await web.accounts.add_user(
                 name,
                 role,
                 decides=scopes_of(form.text("decides")),
-                groups=groups_of(form.text("groups")),
+                groups=() if is_asked else groups,
                 by=actor.name,
             )
+            await groups_are_asked(web, actor.name, user.name, groups)
             return await web.accounts.invite(user.name, by=actor.name)
         case "link":
             return await web.accounts.invite(name, by=actor.name)
@@ -123,11 +128,14 @@ async def _change(web: Web, actor: Actor, form: Form) -> str:
             scopes = scopes_of(text) if text else ()
             await web.desk.set_four_eyes(patterns_of(scopes), by=actor.name, reason=form.text("reason") or None)
         case "change":
+            groups = groups_of(form.text("groups"))
+            is_given = form.get("groups") is not None
+            is_asked = is_given and await groups_are_asked(web, actor.name, name, groups)
             await web.accounts.change_user(
                 name,
                 role=checked_role(form.text("role")),
                 decides=scopes_of(form.text("decides")),
-                groups=groups_of(form.text("groups")) if form.get("groups") is not None else None,
+                groups=groups if is_given and not is_asked else None,
                 owner=form.text("owner") if form.get("owner") is not None else None,
                 same_as=form.text("same_as") if form.get("same_as") is not None else None,
                 by=actor.name,
