@@ -35,6 +35,7 @@ from placet.policy import parse_policy
 from placet.ports import DeskStore, RunQuery
 from placet.service.guest_limits import GuestLimits
 from placet.stores.opening import open_store
+from placet.stores.postgres import PostgresStore
 from tests.desk.scenes import Witness
 from tests.kills.processes import start
 from tests.kills.sweep import a_store
@@ -94,7 +95,9 @@ class _Fate:
 
 async def _live(url: str, witness: Witness, plan: Plan, process: int, dies_at: int) -> None:
     fate = _Fate(dies_at)
-    async with open_store(url) as store:
+    # twenty processes with ten connections each are more than a server takes
+    opened = PostgresStore(url, connections=3) if url.startswith("postgresql") else open_store(url)
+    async with opened as store:
         gate = Gate(store, guest=f"guest-{process}", limits=LIMITS, policy=parse_policy(plan.policy))
         async with gate:
             await asyncio.gather(

@@ -195,3 +195,8 @@ def test_a_changed_file_is_read_again_and_one_that_does_not_load_leaves_the_old_
 def test_a_file_that_does_not_load_at_first_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PolicyRefused, match="cannot be read"):
         load_policy(tmp_path / "nothing.toml")
+
+
+def test_more_than_ten_thousand_rules_are_refused_with_the_limit() -> None:
+    with pytest.raises(PolicyRefused, match="there are 10001 rules: 10000 is the limit"):
+        parse_policy("".join(f'[[rule]]\nname = "r{n}"\nask = true\n' for n in range(10_001)))

@@ -113,6 +113,8 @@ def _notes(found: JsonObject, arguments: JsonObject | None) -> Iterator[tuple[st
         yield f"Asked because {found['why']}.", "yellow"
     if found.get("description"):
         yield str(found["description"]), "yellow"
+    if "why" in found and found["why"] is None and (found["kind"], found["status"]) == ("approval", "pending"):
+        yield "Asked because the tool's own rule asks.", "dim"
 
 
 def _as_written(written: object, arguments: JsonObject) -> str:

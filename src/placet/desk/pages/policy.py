@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import weakref
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -14,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from placet.core.approvals import name_of
 from placet.core.budget import rule_budget
 from placet.core.policy import OWN_SOURCE, Policy, Subject
-from placet.desk.desk import DeskRequest
+from placet.desk.desk import Desk, DeskRequest
 from placet.desk.pages.form_data import form_of
 from placet.desk.pages.rendering import link, show
 from placet.desk.web.context import Web, actor_of, require, web_of
@@ -36,7 +37,8 @@ BACK = 30
 """Days of decisions on which the page tries the policy."""
 MOST = 5_000
 """Decisions that the page looks at: the command looks at all."""
-NO_POLICY = "No policy is in force at this desk: what the tools themselves say counts."
+KEPT_SECONDS = 300.0
+_LATELY: weakref.WeakKeyDictionary[Desk, tuple[float, list[Suggested]]] = weakref.WeakKeyDictionary()
 
 
 async def policy_page(request: Request) -> Response:
@@ -167,8 +169,16 @@ async def suggested_page(request: Request) -> Response:
 
 async def suggested_card(request: Request) -> Response:
     """The best suggestion as a card for the inbox; nothing where there is none."""
-    found = await _suggested(web_of(request))
+    found = await _suggested_lately(web_of(request))
     return show(request, "_suggested.html", {"best": found[0] if found else None, "count": len(found)})
+
+
+async def _suggested_lately(web: Web) -> list[Suggested]:
+    """The same, at most so old: an inbox that is empty is looked at often."""
+    now, kept = web.clock.now(), _LATELY.get(web.desk)
+    if kept is None or not kept[0] <= now < kept[0] + KEPT_SECONDS:
+        kept = _LATELY[web.desk] = now, await _suggested(web)
+    return kept[1]
 
 
 async def _suggested(web: Web) -> list[Suggested]:
