@@ -10,6 +10,8 @@ SYSTEMS = {
     "desk": "bench.systems.desk",
     "durable": "bench.systems.durable",
     "gate": "bench.systems.gate",
+    "growth": "bench.systems.growth",
+    "scale": "bench.systems.scale",
 }
 """By the name of the command: `python3 dev.py bench stores`, and so on."""
 

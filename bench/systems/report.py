@@ -14,6 +14,8 @@ from bench.table import as_markdown, as_text
 from bench.work import ROOT
 
 PAGE = ROOT / "docs" / "benchmark.md"
+PAGES = {"growth": ROOT / "docs" / "scale.md", "scale": ROOT / "docs" / "scale.md"}
+"""Where figures stand that do not stand in PAGE."""
 END = "<!-- end of these figures -->"
 
 
@@ -66,10 +68,11 @@ def begin(name: str) -> str:
 
 def write_part(name: str, text: str) -> None:
     """Put it between its marks in the page."""
-    before, found, rest = PAGE.read_text().partition(begin(name))
+    page = PAGES.get(name, PAGE)
+    before, found, rest = page.read_text().partition(begin(name))
     if not found:
-        raise ValueError(f"docs/benchmark.md has no place for the figures: {begin(name)}")
-    PAGE.write_text(before + begin(name) + "\n" + text + "\n" + END + rest.partition(END)[2])
+        raise ValueError(f"{page.name} has no place for the figures: {begin(name)}")
+    page.write_text(before + begin(name) + "\n" + text + "\n" + END + rest.partition(END)[2])
 
 
 def options_of(name: str, about: str, arguments: Sequence[str], *, with_parts: bool = False) -> argparse.Namespace:

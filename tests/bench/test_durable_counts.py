@@ -76,7 +76,37 @@ async def test_a_durable_run_costs_as_many_statements_as_it_has_durable_points(
     once = {"load_recent": 1, "lease": 1}
     # One append before each request, one before each tool function; the pause is the last. Holds are read before every
     # claim, standing grants when a call is held. The last append of a drive gives the lease back.
-    assert to_the_pause == once | {"append": 2 * (TURNS - 2) + 2, "holds": TURNS - 2, "standing_grants": 1}
+    # What the desk says about approvers of the tool is a record, read when a call is held.
+    held = {"standing_grants": 1, "record": 1}
+    assert to_the_pause == once | held | {"append": 2 * (TURNS - 2) + 2, "holds": TURNS - 2}
     assert decision == {"request": 1, "load_recent": 1, "record": 1, "append": 1}
-    # The record is the four-eyes rule, read before an approved call begins.
-    assert to_the_end == once | {"append": 3, "holds": 1, "record": 1}
+    # The records are the four-eyes rule and what the desk says about approvers, read before an approved call begins.
+    assert to_the_end == once | {"append": 3, "holds": 1, "record": 2}
+
+
+async def test_a_durable_run_writes_ahead_and_keeps_no_more_than_its_budget(postgres: PostgresServer) -> None:
+    """Without images of whole pages, which come after each checkpoint: the tests' server writes none."""
+    async with PostgresStore(postgres.store_database()) as store, Desk(store, agents=[support()], run=False) as desk:
+        driver = RunDriver(store, [support()], Contexts(), RunConfig())
+        await one_run(desk, driver)
+        written = await written_ahead(store)
+        for _ in range(RUNS):
+            await one_run(desk, driver)
+
+        assert 5_000 < (await written_ahead(store) - written) / RUNS <= 15_500
+
+
+RUNS = 20
+
+
+async def one_run(desk: Desk, driver: RunDriver) -> None:
+    run = await desk.start("Support", "x")
+    await driver.drive(run.id)
+    (asked,) = await desk.pending(run_id=run.id)
+    await desk.decide(asked.id, "approve", by="ana")
+    assert await driver.drive(run.id)
+
+
+async def written_ahead(store: PostgresStore) -> int:
+    ((at,),) = await store.query(b"SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint")
+    return int(at)
