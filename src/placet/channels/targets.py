@@ -9,6 +9,8 @@ ChannelName: TypeAlias = Literal["webhook", "slack", "mail", "push", "apprise"]
 _BEGINNINGS: dict[str, ChannelName] = {
     "mailto": "mail",
     "slack": "slack",
+    "push": "push",
+    "apprise": "apprise",
 }
 BEGINNINGS = ("https", *_BEGINNINGS)
 """How the addresses begin that this version knows."""

@@ -13,7 +13,7 @@ import os
 import secrets
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 from urllib.parse import urljoin, urlsplit
@@ -144,10 +144,22 @@ class WebhookChannel:
             "webhook-timestamp": str(timestamp),
             "webhook-signature": signatures,
         }
+        return await self._post_to_one(url, message.body, headers, host, addresses)
+
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> int:
+        """Something else to the same address, unsigned: the status. A redirect is not followed."""
+        host, port = check_address(self._url, self._allowed)
+        sent = {**headers, "host": urlsplit(self._url).netloc, "user-agent": "placet"}
+        async with asyncio.timeout(SECONDS):
+            return (await self._post_to_one(self._url, body, sent, host, await self._addresses(host, port)))[0]
+
+    async def _post_to_one(
+        self, url: str, body: bytes, headers: dict[str, str], host: str, addresses: Sequence[str]
+    ) -> tuple[int, str]:
         for address in addresses[:-1]:
             with suppress(ConnectionError):  # such as one of IPv6 on a machine that has none
-                return await self._post_to(url, message.body, headers, host, address)
-        return await self._post_to(url, message.body, headers, host, addresses[-1])
+                return await self._post_to(url, body, headers, host, address)
+        return await self._post_to(url, body, headers, host, addresses[-1])
 
     async def _post_to(
         self, url: str, body: bytes, headers: dict[str, str], host: str, address: str

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TypeAlias
 
@@ -20,9 +20,9 @@ import msgspec
 from placet.channels.webhook import allowed_hosts
 from placet.clock import Clock
 from placet.facts.codec import JsonObject, encode
-from placet.facts.errors import UserError
+from placet.facts.errors import StoreError, UserError
 from placet.facts.ids import mint
-from placet.ports import Channel, Delivered, DeskStore, OutgoingMessage, StoredRecord
+from placet.ports import Channel, Delivered, DeskStore, FeedEntry, OutgoingMessage, StoredRecord
 from placet.service.channel_making import make_channel
 from placet.service.digests import Digest
 from placet.service.outbox_events import Event, events_of, iso
@@ -77,7 +77,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
         return float(min(self.longest_retry, self.first_retry * 2.0 ** min(tries - 1, 40)) * (1 + chance / 4))
 
 
-ChannelOf: TypeAlias = Callable[[Subscription, float], Channel]
+ChannelOf: TypeAlias = Callable[[Subscription, float], Channel | Awaitable[Channel]]
 
 
 class Outbox:
@@ -104,8 +104,8 @@ class Outbox:
         self._chance = chance
         self.subscriptions = Subscriptions(store, clock, self._allowed)
 
-    def _make_channel(self, subscription: Subscription, now: float) -> Channel:
-        return make_channel(subscription, now, self._allowed, self._store)
+    async def _make_channel(self, subscription: Subscription, now: float) -> Channel:
+        return await make_channel(subscription, now, self._allowed, self._store)
 
     async def test(self, subscription: Subscription) -> Delivered:
         """Send a message that means nothing, at once, and say what came of it."""
@@ -226,7 +226,9 @@ class Outbox:
     async def try_to_send(self, subscription: Subscription, message: OutgoingMessage) -> Delivered:
         now = self._clock.now()
         try:
-            return await self._channel_of(subscription, now).send(message, now)
+            made = self._channel_of(subscription, now)
+            channel = await made if isinstance(made, Awaitable) else made
+            return await channel.send(message, now)
         except UserError as error:  # this process lacks what the channel needs
             return Delivered(error=error.message)
         except Exception as error:  # a channel's bug must not stop what comes after
@@ -256,6 +258,8 @@ class _Sender:
         """In a row."""
         self._probe_at = 0.0
         """When a receiver that is down is tried again."""
+        self._is_turn_of_news = False
+        """Then with something that it did not get yet."""
         self._is_gone = False
         self._saved = ""
         """The cursor as it was written last."""
@@ -276,12 +280,14 @@ class _Sender:
                 return
             if await self._tell_together(seen) and not await self._save(seen):
                 return
-            entries = await self._store.feed(seen, BATCH) if self._may_read(len(parked)) else []
+            room = self._room(len(parked))
+            entries = await self._store.feed(seen, room) if room else []
             if not entries:
+                self._is_turn_of_news = self._is_turn_of_news and not room  # there is nothing new to try it with
                 await self._wait(seen, parked)
                 continue
             seen, unsaved = entries[-1].sequence, unsaved + len(entries)
-            events = [event for entry in entries for event in await events_of(self._store, entry)]
+            events = [event for entry in entries for event in await self._events_of(entry)]
             wanted = [event for event in events if self._wants(event)]
             await self._tell(wanted)
             if (wanted or unsaved >= FAR) and self._digest.is_empty:
@@ -289,6 +295,17 @@ class _Sender:
                     return
                 unsaved = 0
         await self._outbox.subscriptions.suspend(self._subscription.id, "the receiver answered that it is gone (410)")
+
+    async def _events_of(self, entry: FeedEntry) -> list[Event]:
+        """What an append tells. One that cannot be told is said in the log; what comes after it is told."""
+        try:
+            return await events_of(self._store, entry)
+        except StoreError:  # it is away, and comes back
+            raise
+        except Exception:
+            fields = {"subscription": self._subscription.id, "run_id": entry.run_id, "sequence": entry.sequence}
+            logger.exception("append not told", extra={"action": "append_not_told", **fields})
+            return []
 
     async def _save(self, seen: int) -> bool:
         """What failed is parked by now, so nothing is lost if we die here. False: another process went on, and what it
@@ -311,11 +328,17 @@ class _Sender:
         since = max(oldest, self._subscription.resumed_at)
         return self._failures >= IS_DOWN and since < self._outbox._clock.now() - PATIENCE
 
-    def _may_read(self, parked: int) -> bool:
-        return parked < MOST_PARKED and self._failures < IS_DOWN and not self._is_gone
+    def _room(self, parked: int) -> int:
+        """How many appends may be read now. Of a receiver that seems to be down every second try is one of something
+        new: perhaps it is there, and only refuses what it got so far."""
+        if parked >= MOST_PARKED or self._is_gone:
+            return 0
+        if self._failures < IS_DOWN:
+            return BATCH
+        return 1 if self._is_turn_of_news and self._outbox._clock.now() >= self._probe_at else 0
 
     async def _wait(self, seen: int, parked: Sequence[Letter]) -> None:
-        if not self._may_read(len(parked)):  # news would wake us again and again
+        if self._room(len(parked)) < BATCH:  # news would wake us again and again
             await asyncio.sleep(min(self._pace.look, self._pace.first_retry))
             return
         first = min((each.next_at for each in parked), default=float("inf")) - self._outbox._clock.now()
@@ -356,7 +379,7 @@ class _Sender:
         """Whether it got through. Behind one that did not, or to a receiver that is down, it is not tried."""
         message = self._outbox.message_of(self._subscription, event)
         result = Delivered(error="waits behind an earlier one")
-        is_tried = not is_blocked and self._failures < IS_DOWN
+        is_tried = not is_blocked and (self._failures < IS_DOWN or self._outbox._clock.now() >= self._probe_at)
         if is_tried:
             result = await self._outbox.try_to_send(self._subscription, message)
             self._count(result)
@@ -383,18 +406,30 @@ class _Sender:
         self._is_gone = self._is_gone or result.is_gone
         if self._failures >= IS_DOWN:
             self._probe_at = self._outbox.retry_at(self._failures - IS_DOWN + 1)
+            self._is_turn_of_news = not self._is_turn_of_news
 
     async def _retry(self, parked: Sequence[Letter]) -> None:
         """Try what is due: of each request only the oldest, and of a receiver that is down only one."""
         passed: set[str] = set()
-        for letter in parked:  # they come in the order of their ids, which is that of the events
+        for letter in self._in_turn(parked):
             now = self._outbox._clock.now()
             is_down = self._failures >= IS_DOWN
-            if self._is_gone or (is_down and now < self._probe_at):
+            is_turn_of_news = self._is_turn_of_news and len(parked) < MOST_PARKED
+            if self._is_gone or (is_down and (is_turn_of_news or now < self._probe_at)):
                 return
             is_early = letter.next_at > now and not is_down
             if letter.key in passed or is_early or not await self._try_again(letter):
                 passed.add(letter.key)
+
+    def _in_turn(self, parked: Sequence[Letter]) -> Sequence[Letter]:
+        """In the order of the events, which is that of their ids. Of a receiver that is down: the oldest about each
+        request, and of these first what was tried least, so that no message that it refuses stands before the rest."""
+        if self._failures < IS_DOWN:
+            return parked
+        heads: dict[str, Letter] = {}
+        for letter in parked:
+            heads.setdefault(letter.key, letter)
+        return sorted(heads.values(), key=lambda each: each.tries)
 
     async def _try_again(self, letter: Letter) -> bool:
         message = OutgoingMessage(id=letter.message_id, type=letter.type, body=letter.body.encode())

@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from placet.channels.everything_else import checked_name
 from placet.channels.mail import checked_address
+from placet.channels.push import browser_of
 from placet.channels.slack_client import checked_place
 from placet.channels.targets import ChannelName, channel_of, rest_of
 from placet.channels.webhook import check_address, new_secret
@@ -32,6 +34,8 @@ CHAT_MESSAGE = "chat_message"
 """The kind of the records that say which message in a chat shows which question."""
 OF_A_SUBSCRIPTION = (CURSOR, PARKED, DEAD, CHAT_MESSAGE)
 MOST_SUBSCRIPTIONS = 100
+MOST_BROWSERS = 500
+"""Browsers that are told, of all people together."""
 MOST_DEAD = 1000
 """Letters that are kept for one subscription: the oldest go first."""
 OLD_SECRET_SECONDS = 24 * 3600.0
@@ -53,8 +57,11 @@ FOLLOWED = (
     "request.closed",
 )
 """What changes a message about a question that stays where people see it."""
-_FOLLOWING: tuple[ChannelName, ...] = ("slack",)
-_WITH_DIGESTS: tuple[ChannelName, ...] = ("mail",)
+_FOLLOWING: dict[ChannelName, tuple[str, ...]] = {
+    "slack": FOLLOWED,
+    "push": ("request.decided", "request.reopened", "request.closed"),
+}
+_WITH_DIGESTS: tuple[ChannelName, ...] = ("mail", "apprise")
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,13 +121,15 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
         """Where it goes, for lists and logs: without what may be a secret or say too much of a person."""
         if self.channel == "mail":
             return rest_of(self.url).rpartition("@")[2]
-        if self.channel == "slack":
+        if self.channel in ("slack", "apprise"):
             return rest_of(self.url)
+        if self.channel == "push":
+            return urlsplit(browser_of(self.url).endpoint).hostname or ""
         return urlsplit(self.url).hostname or ""
 
     def wants(self, event: str, agent: str, tool: str | None, groups: Sequence[str]) -> bool:
         """Whether it is told of this. A message that stays on a screen is told of all that becomes of its question."""
-        if self.channel in _FOLLOWING and event in FOLLOWED:
+        if event in _FOLLOWING.get(self.channel, ()):
             return msgspec.structs.replace(self.filters, events=[]).want(event, agent, tool, groups)
         return self.filters.want(event, agent, tool, groups)
 
@@ -169,10 +178,11 @@ class Subscriptions:
         every: Every | None = None,
     ) -> Subscription:
         """It begins with what happens from now on. How the address begins says which channel it is."""
-        if len(await self.all()) >= MOST_SUBSCRIPTIONS:
-            raise LimitExceeded(f"There are {MOST_SUBSCRIPTIONS} channels already: remove one first.")
         url = url.strip()
         channel = channel_of(url)
+        most = MOST_BROWSERS if channel == "push" else MOST_SUBSCRIPTIONS
+        if sum((each.channel == "push") == (channel == "push") for each in await self.all()) >= most:
+            raise LimitExceeded(f"There are {most} channels already: remove one first.")
         if channel != "webhook" and not filters.events:
             filters = msgspec.structs.replace(filters, events=FOR_PEOPLE)
         made = Subscription(
@@ -218,6 +228,10 @@ class Subscriptions:
                 checked_address(rest_of(wanted.url))
             case "slack":
                 checked_place(rest_of(wanted.url))
+            case "push":
+                check_address(browser_of(wanted.url).endpoint, self._allowed)
+            case "apprise":
+                checked_name(rest_of(wanted.url))
             case _:
                 check_address(wanted.url, self._allowed)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import click
 from click import Choice, ClickException, UsageError
 from rich.text import Text
@@ -36,7 +38,8 @@ def filter_options(function: Decorated) -> Decorated:
 def channels() -> None:
     """List, add and change channels: who is told that something waits, was decided, or ended.
 
-    How the address begins says how they are told: https:// is a webhook, slack: is Slack, mailto: is mail. Desks and
+    How the address begins says how they are told: https:// is a webhook, slack: is Slack, mailto: is mail, apprise: is
+    anything else. Desks and
     workers send the messages. «placet webhooks» is the same command.
     """
 
@@ -52,10 +55,10 @@ def list_channels(place: Place, *, as_json: bool) -> None:
 
 @channels.command("add")
 @click.argument("name", metavar="NAME", help="what it is called in lists")
-@click.argument("url", metavar="URL", help="where messages go: https://…, slack:#channel or mailto:…")
+@click.argument("url", metavar="URL", help="where messages go: https://…, slack:#channel, mailto:… or apprise:NAME")
 @filter_options
 @click.option("--arguments", "shows_arguments", is_flag=True, help="messages hold the arguments of the call, too")
-@click.option("--every", type=Choice(["hour", "day"]), help="told together, once an hour or a day (mail)")
+@click.option("--every", type=Choice(["hour", "day"]), help="told together, once an hour or a day (mail, apprise)")
 @desk_options
 def add_channel(
     place: Place,
@@ -200,6 +203,16 @@ def resume(place: Place, hook: str, *, from_now: bool, as_json: bool) -> None:
     with client_of(place) as client:
         found = client.ask("POST", f"{PATH}/{part(_named(client, hook))}/resume", None, {"from_now": from_now})
     print_result(found, f"{found['name']} is told again.", as_json=as_json)
+
+
+@channels.command("push-key")
+def push_key() -> None:
+    """Make a key with which the desk tells browsers, and print it. Each desk and worker gets the same one."""
+    if find_spec("pywebpush") is None:
+        raise ClickException("browsers are told with an extra that is not installed: pip install 'placet[push]'.")
+    from placet.channels.push import KEY, SENDER, new_push_key
+
+    print(f"export {KEY}={new_push_key()}\nexport {SENDER}=mailto:you@example.com")
 
 
 def _named(client: Client, typed: str) -> str:

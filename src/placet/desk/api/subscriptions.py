@@ -91,7 +91,7 @@ class SentAgainShape(Shown, frozen=True, kw_only=True):
 class NewSubscription(Given, frozen=True, kw_only=True):
     name: Name
     url: Url
-    """Where messages go. How it begins says how: `https://…` (a webhook), `slack:#channel`, `mailto:…`."""
+    """Where messages go, and how: `https://…` (a webhook), `slack:#channel`, `mailto:…`, `apprise:NAME`."""
     events: Names = msgspec.field(default_factory=list)
     agents: Names = msgspec.field(default_factory=list)
     tools: Names = msgspec.field(default_factory=list)

@@ -26,6 +26,7 @@ from placet.desk.pages import (
     subscriptions,
     views,
 )
+from placet.desk.pages.browsers import browsers, change_browsers, push_worker
 from placet.desk.pages.chat_account import change_chat_account, chat_account
 from placet.desk.pages.rendering import STATIC, Notice, is_partial, render, show
 from placet.desk.web.problems import Problem
@@ -98,6 +99,9 @@ def page_routes() -> list[BaseRoute]:
         post("/approvers", approvers.change_approvers),
         get("/subscriptions", subscriptions.subscriptions),
         post("/subscriptions", subscriptions.change_subscriptions),
+        get("/push-worker.js", push_worker),
+        get("/account/browsers", browsers),
+        post("/account/browsers", change_browsers),
         get("/account/chat", chat_account),
         post("/account/chat", change_chat_account),
         post("/login/passkey/options", passkeys.login_options),
