@@ -10,6 +10,7 @@
     python3 dev.py soak [...]      ten minutes of a fleet to which everything happens that can (--minutes, --seed)
     python3 dev.py live [...]      try the real model services whose keys are set; says what it skips
     python3 dev.py peer-tests [..] the Agents SDK's own tests on placet.agents; writes docs/porting-tests.md
+    python3 dev.py peer-examples [..]  the Agents SDK's own example programs, on both libraries
     python3 dev.py adapters [...]  the gate with the real frameworks, each apart; writes the table of docs/gate.md
     python3 dev.py mutants [...]   take out each guard of tests/guards/guards.toml and expect a test to fail
     python3 dev.py lock [...]      write requirements.lock anew (--upgrade takes the newest versions)
@@ -492,6 +493,13 @@ def peer_tests(arguments: list[str]) -> int:
     return become("-m", "tests.peer_tests", "--peer", str(peer_source()), *arguments)
 
 
+def peer_examples(arguments: list[str]) -> int:
+    host = "openai-agents"
+    set_up_apart(DEV / "hosts" / host, HOSTS / f"{host}.lock", f"{host}, for its example programs")
+    sdk = str(DEV / "hosts" / host / "bin" / "python")
+    return become("-m", "tests.peer_tests.examples", "--peer", str(peer_source()), "--sdk", sdk, *arguments)
+
+
 def adapters(arguments: list[str]) -> int:
     """Some of them take a gigabyte and minutes: `test` runs the small ones, `test --all` every one."""
     return become("-m", "tests.gate.hosts.adapters", *arguments)
@@ -561,6 +569,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "soak": soak,
     "live": live,
     "peer-tests": peer_tests,
+    "peer-examples": peer_examples,
     "adapters": adapters,
     "mutants": mutants,
     "lock": lock,
