@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from placet.agents import _left_out
+from placet.agents._clients import set_default_openai_client, set_default_openai_key
 from placet.agents.agent import (
     Agent,
     AgentBase,
@@ -248,7 +249,7 @@ from placet.agents.tracing import (
 )
 from placet.agents.usage import Usage
 from placet.agents.version import __version__
-from placet.models.openai_client import set_default_openai_api, set_default_openai_client, set_default_openai_key
+from placet.models.openai_client import set_default_openai_api
 
 _left_out.install()
 

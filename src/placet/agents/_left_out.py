@@ -61,7 +61,6 @@ NAMES: dict[str, str] = {
     "MCPToolCustomDataExtractor": _CUSTOM_DATA,
     "MCPToolMetaContext": _NOT_YET,
     "MCPToolMetaResolver": _NOT_YET,
-    "MCPUtil": "the servers' tools are made by the servers themselves: server.tools_for(context, agent)",
     "OpenAIAgentRegistrationConfig": _REGISTRATION,
     "responses_websocket_session": _WEBSOCKET,
     "set_default_openai_responses_transport": _WEBSOCKET,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from placet import (
     CodeInterpreterTool,
@@ -14,7 +15,9 @@ from placet import (
     MCPToolApprovalFunction,
     MCPToolApprovalFunctionResult,
     MCPToolApprovalRequest,
+    RunContextWrapper,
     Tool,
+    ToolApprovalItem,
     WebSearchTool,
     function_tool,
 )
@@ -45,6 +48,25 @@ from placet.tools import (
     ShellResult,
 )
 
+
+class _OnApprovalResult(TypedDict):
+    """What a function that is asked when a call needs approval answers."""
+
+    approve: bool
+    reason: NotRequired[str]
+
+
+ShellOnApprovalFunctionResult = ApplyPatchOnApprovalFunctionResult = _OnApprovalResult
+CustomToolOnApprovalFunctionResult = _OnApprovalResult
+_OnApproval: TypeAlias = Callable[
+    [RunContextWrapper[Any], ToolApprovalItem], _OnApprovalResult | Awaitable[_OnApprovalResult]
+]
+ShellOnApprovalFunction = ApplyPatchOnApprovalFunction = CustomToolOnApprovalFunction = _OnApproval
+_NeedsApproval: TypeAlias = Callable[[RunContextWrapper[Any], Any, str], bool | Awaitable[bool]]
+ShellApprovalFunction = ApplyPatchApprovalFunction = CustomToolApprovalFunction = _NeedsApproval
+ToolErrorFunction: TypeAlias = Callable[[RunContextWrapper[Any], Exception], str | Awaitable[str]]
+ToolTimeoutBehavior: TypeAlias = Literal["error_as_result", "raise_exception"]
+
 ToolCaller: TypeAlias = Literal["direct", "programmatic"]
 _Declared: TypeAlias = dict[str, Any]
 ImageGenerationToolConfig = WebSearchToolImageSettings = _Declared
@@ -57,11 +79,17 @@ ToolOutputTextDict = ToolOutputImageDict = ToolOutputFileContentDict = dict[str,
 
 __all__ = [
     "DEFAULT_APPROVAL_REJECTION_MESSAGE",
+    "ApplyPatchApprovalFunction",
+    "ApplyPatchOnApprovalFunction",
+    "ApplyPatchOnApprovalFunctionResult",
     "ApplyPatchTool",
     "CodeInterpreterTool",
     "ComputerTool",
     "ComputerToolSafetyCheckData",
     "CustomTool",
+    "CustomToolApprovalFunction",
+    "CustomToolOnApprovalFunction",
+    "CustomToolOnApprovalFunctionResult",
     "FileSearchTool",
     "FunctionTool",
     "FunctionToolResult",
@@ -76,11 +104,14 @@ __all__ = [
     "MCPToolApprovalRequest",
     "ProgrammaticToolCallingTool",
     "ShellActionRequest",
+    "ShellApprovalFunction",
     "ShellCallData",
     "ShellCallOutcome",
     "ShellCommandOutput",
     "ShellCommandRequest",
     "ShellExecutor",
+    "ShellOnApprovalFunction",
+    "ShellOnApprovalFunctionResult",
     "ShellResult",
     "ShellTool",
     "ShellToolContainerAutoEnvironment",
@@ -99,6 +130,7 @@ __all__ = [
     "ShellToolSkillReference",
     "Tool",
     "ToolCaller",
+    "ToolErrorFunction",
     "ToolOrigin",
     "ToolOriginType",
     "ToolOutputFileContent",
@@ -108,6 +140,7 @@ __all__ = [
     "ToolOutputText",
     "ToolOutputTextDict",
     "ToolSearchTool",
+    "ToolTimeoutBehavior",
     "WebSearchTool",
     "WebSearchToolImageSettings",
     "default_tool_error_function",

@@ -104,11 +104,6 @@ def next_step(run: RunFold, at_work: AbstractSet[str] = NO_CALLS, set_aside: Abs
         return ReportTripwire(run.tripped)
     if run.open_calls:
         return _within_turn(run, at_work, set_aside)
-    return _between_turns(run)
-
-
-def _between_turns(run: RunFold) -> Step:
-    """No call is open: a request that got no answer is settled first, then the turn's outputs are judged, once."""
     if run.request != "none":
         return SettleRequest() if run.delivery == "conversation" else AskModel()
     if run.calls:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -47,7 +47,10 @@ _OBSERVERS = Kind(
 )
 
 
-class ToolErrorFormatterArgs(msgspec.Struct, frozen=True):
+T = TypeVar("T")
+
+
+class ToolErrorFormatterArgs(msgspec.Struct, Generic[T], frozen=True):
     """What a `tool_error_formatter` is told."""
 
     kind: Literal["approval_rejected", "tool_not_found"]
@@ -55,10 +58,10 @@ class ToolErrorFormatterArgs(msgspec.Struct, frozen=True):
     tool_name: str
     call_id: str
     default_message: str
-    run_context: RunContextWrapper[Any]
+    run_context: RunContextWrapper[T]
 
 
-ToolErrorFormatter: TypeAlias = Callable[[ToolErrorFormatterArgs], str | Awaitable[str | None] | None]
+ToolErrorFormatter: TypeAlias = Callable[[ToolErrorFormatterArgs[Any]], str | Awaitable[str | None] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +72,15 @@ class ModelInputData:
     instructions: str | None = None
 
 
-class CallModelData(msgspec.Struct, frozen=True):
+class CallModelData(msgspec.Struct, Generic[T], frozen=True):
     """What a `call_model_input_filter` is given."""
 
     model_data: ModelInputData
     agent: Named
-    context: Any
+    context: T
 
 
-CallModelInputFilter: TypeAlias = Callable[[CallModelData], ModelInputData | Awaitable[ModelInputData]]
+CallModelInputFilter: TypeAlias = Callable[[CallModelData[Any]], ModelInputData | Awaitable[ModelInputData]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

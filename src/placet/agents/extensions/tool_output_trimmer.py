@@ -32,7 +32,7 @@ class ToolOutputTrimmer:
             given = [self.trimmable_tools] if isinstance(self.trimmable_tools, str) else self.trimmable_tools
             self.trimmable_tools = frozenset(given)
 
-    def __call__(self, data: CallModelData) -> ModelInputData:
+    def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         items = data.model_data.input
         end = self._end_of_old(items)
         names = {str(item.get("call_id")): _names(item) for item in items if item.get("type") == "function_call"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from placet.agents.mcp._tools import MCPUtil
 from placet.mcp import (
     MCPServer,
     MCPServerSse,
@@ -31,6 +32,7 @@ __all__ = [
     "MCPServerStdioParams",
     "MCPServerStreamableHttp",
     "MCPServerStreamableHttpParams",
+    "MCPUtil",
     "ToolFilter",
     "ToolFilterCallable",
     "ToolFilterContext",

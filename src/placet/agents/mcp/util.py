@@ -1,8 +1,9 @@
-"""Filters of a server's tools."""
+"""Filters of a server's tools, and the tools themselves."""
 
 from __future__ import annotations
 
 from placet.agents.mcp import (
+    MCPUtil,
     ToolFilter,
     ToolFilterCallable,
     ToolFilterContext,
@@ -10,4 +11,11 @@ from placet.agents.mcp import (
     create_static_tool_filter,
 )
 
-__all__ = ["ToolFilter", "ToolFilterCallable", "ToolFilterContext", "ToolFilterStatic", "create_static_tool_filter"]
+__all__ = [
+    "MCPUtil",
+    "ToolFilter",
+    "ToolFilterCallable",
+    "ToolFilterContext",
+    "ToolFilterStatic",
+    "create_static_tool_filter",
+]

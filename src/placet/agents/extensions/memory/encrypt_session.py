@@ -7,7 +7,7 @@ import base64
 import binascii
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from placet.agents.memory.session import SessionABC
 from placet.declare.run_config import SessionSettings
@@ -25,6 +25,10 @@ except ImportError as error:
 _MARK, _VERSION, _KEY_ID = "__enc__", 1, "hkdf-v1"
 _PURPOSE = b"agents.session-store.hkdf.v1"
 """What the key is derived for: a part of the form, since another one gives another key."""
+
+
+EncryptedEnvelope = TypedDict("EncryptedEnvelope", {"__enc__": Literal[1], "v": int, "kid": str, "payload": str})
+"""An item as the other session keeps it."""
 
 
 class EncryptedSession(SessionABC):
