@@ -9,15 +9,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from placet.desk.access.people import Actor
 from placet.desk.desk import DeskRequest
 from placet.desk.pages.arguments import in_one_line
 from placet.desk.pages.cards import STATUS_LABEL, RequestCard, card_of, notice_of
 from placet.desk.pages.decks import deck_of
 from placet.desk.pages.differences import comparison_of
-from placet.desk.pages.form_data import Form, filters_of_text, form_of
+from placet.desk.pages.form_data import Filters, Form, filters_of_text, form_of
 from placet.desk.pages.forms import Reading
 from placet.desk.pages.inbox import list_context, onto, place_context
-from placet.desk.pages.offers import offer_for
+from placet.desk.pages.offers import Offer, offer_for
 from placet.desk.pages.panels import (
     Panel,
     always_of,
@@ -281,22 +282,31 @@ async def revoke(request: Request) -> Response:
 async def accept_offer(request: Request) -> Response:
     """Make the standing decision that a deck offers, with a yes to its first call: what was shown, or nothing."""
     web, actor, form = web_of(request), actor_of(request), await form_of(request)
-    await web.waiting.refresh(web.clock.now())
-    deck = deck_of(web.waiting, filters_of_text(form.text("back")), form.text("deck"))
-    offer = await offer_for(web, deck.members[0]) if deck is not None else None
-    if deck is None or offer is None or offer.digest != form.text("offer"):
-        raise Problem(409, "stale_approval", "What is offered is another thing by now: nothing was made. Look again.")
-    row = deck.members[0].request
-    now = web.clock.now()
-    reason = f"offered: {offer.would_have} of the last {offer.of} would have been decided so"
-    given = Decision(decision="approve", digest=form.text("digest"), reason=reason)
-    grant = offer.grant(now)
-    done = await decide(web, actor, row.id, given, undo_until(web, row, "usual", given), grant)
+    filters = filters_of_text(form.text("back"))
+    row, done, offer = await make_offered(
+        web, actor, filters, form.text("deck"), form.text("offer"), form.text("digest")
+    )
     outcomes = Outcomes(verb="decided, and calls like it from now on")
     spared = f"Up to {offer.uses} more like it, for {offer.days} days, are approved without asking."
     text = f"{STATUS_LABEL[done.status]}. {spared}"
     outcomes.rows.append(Outcome(row.tool, in_one_line(row.arguments, 90), True, text))
     return await _card_place(request, form, "_outcomes.html", outcomes=outcomes)
+
+
+async def make_offered(
+    web: Web, actor: Actor, filters: Filters, deck_id: str, offered: str, digest: str
+) -> tuple[DeskRequest, DeskRequest, Offer]:
+    """The first call of the deck before and after, and what was made."""
+    await web.waiting.refresh(web.clock.now())
+    deck = deck_of(web.waiting, filters, deck_id)
+    offer = await offer_for(web, deck.members[0]) if deck is not None else None
+    if deck is None or offer is None or offer.digest != offered:
+        raise Problem(409, "stale_approval", "What is offered is another thing by now: nothing was made. Look again.")
+    row = deck.members[0].request
+    reason = f"offered: {offer.would_have} of the last {offer.of} would have been decided so"
+    given = Decision(decision="approve", digest=digest, reason=reason)
+    grant = offer.grant(web.clock.now())
+    return row, await decide(web, actor, row.id, given, undo_until(web, row, "usual", given), grant), offer
 
 
 async def revoke_together(request: Request) -> Response:
