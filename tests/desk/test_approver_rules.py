@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from placet.gate import Gate
 from placet.service.audit import verify
 from placet.service.outbox_events import Event, events_of
 from placet.service.records import records
+from placet.testing.desk_contracts import until
 from tests.desk.scenes import PATIENCE, Witness, support
 from tests.desk.test_votes import STAFF, vote, voting
 
@@ -164,6 +166,10 @@ LADDER = (Rung("remind", 0.3), Rung("on_call", 0.6, "payments"), Rung("escalate"
 CLIMBED = ["request.reminded", "request.on_call", "request.escalated"]
 
 
+async def is_told(desk: Desk, event: str) -> bool:
+    return event in [each.type for each in await told(desk)]
+
+
 async def climbed(desk: Desk) -> list[Event]:
     """The events of the ladder, when all of it was climbed and the question has ended."""
     async with asyncio.timeout(PATIENCE):
@@ -224,3 +230,57 @@ async def test_who_decides_in_time_ends_the_ladder(any_url: str, witness: Witnes
     assert 3500 < waiting.wake_at - request.created_at < 3700
     assert done.wake_at is None
     assert witness.lines() == ["refund 7"]
+
+
+# -- neighbours -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_standing_decision_of_one_person_does_not_cover_what_a_rule_asks_two_for(
+    url: str, witness: Witness
+) -> None:
+    async with Desk(url, agents=[support(witness)]) as desk:
+        await staffed(desk)
+        await desk.grant("Support", "refund", "approve", by="ana", assurance="password")
+        await desk.set_approvers(TWO, by="root")
+        run = await desk.start("Support", "Refund.", by="flo")
+        await desk.wait(run.id, until="paused", timeout=PATIENCE)
+        [request] = await desk.pending(run_id=run.id)
+
+    assert request.needs == "2 of finance"
+    assert witness.lines() == []
+
+
+async def test_a_ladder_goes_on_behind_an_approval_that_was_taken_back(url: str, witness: Witness) -> None:
+    rule = ApproverRule("*", "refund", None, (Rung("remind", 0.6),))
+    async with Desk(url, agents=[support(witness)]) as desk:
+        await staffed(desk)
+        await desk.set_approvers(rule, by="root")
+        await desk.hold("tool", "refund", by="root")
+        run = await desk.start("Support", "Refund.", by="flo")
+        await desk.wait(run.id, until="paused", timeout=PATIENCE)
+        [request] = await desk.pending(run_id=run.id)
+        await vote(desk, request, "ana")
+        await desk.revoke(request.id, by="ana")
+        await until(lambda: is_told(desk, "request.reminded"))
+        [asked] = await desk.pending(run_id=run.id)
+        reminded = [event for event in await told(desk) if event.type == "request.reminded"]
+
+    assert asked.number == 2
+    assert [event.data["request_id"] for event in reminded] == [asked.id]
+
+
+async def test_a_restart_tells_nobody_twice_and_the_next_rung_is_due_at_its_time(url: str, witness: Witness) -> None:
+    rule = ApproverRule("*", "refund", None, (Rung("remind", 0.2), Rung("escalate", 3600.0, "board")))
+    async with Desk(url, agents=[support(witness)]) as desk:
+        await staffed(desk)
+        await desk.set_approvers(rule, by="root")
+        run = await desk.start("Support", "Refund.", by="flo")
+        await desk.wait(run.id, until="paused", timeout=PATIENCE)
+        await until(lambda: is_told(desk, "request.reminded"))
+    async with Desk(url, agents=[support(witness)], run=False) as desk:
+        due_now = await desk.store.runnable(time.time(), 10)
+        due_then = await desk.store.runnable(time.time() + 3700, 10)
+        found = [event.type for event in await told(desk) if event.type in CLIMBED]
+
+    assert found == ["request.reminded"]
+    assert (due_now, due_then) == ([], [run.id])
