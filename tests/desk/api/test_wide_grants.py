@@ -54,6 +54,26 @@ async def test_what_is_left_of_a_budget_is_shown(server: RunningDesk) -> None:
     ]
 
 
+async def test_bounds_about_an_argument_that_the_tool_does_not_have_are_refused_and_others_are_shown(
+    server: RunningDesk,
+) -> None:
+    ana, page = await server.person("api"), await browser(server)
+    _, (first, _) = await two_refunds(server)
+    given = {**BOUNDED, "confirm": "refund"}
+
+    wrong = problem(await ana.post("/v1/grants", json={**given, "matching": {"cens": {"max": 9}}}), 422, "user_error")
+    bounds = {"matching": {"cents": {"max": 9}}, "budget": {"uses": 3, "every": "day"}}
+    made = await ana.post("/v1/grants", json={**given, **bounds})
+    panel = unescape((await page.get("/inbox", params={"open": first.id, "do": "more"})).text)
+    audit = unescape((await page.get("/audit")).text)
+
+    assert "takes no argument 'cens'" in wrong["detail"]
+    assert made.status_code == 201
+    for shown in (panel, audit):
+        assert "[null,9]" in shown.replace(" ", "")
+        assert 'at most <bdi dir="auto">3 calls a day' in shown
+
+
 async def test_what_reaches_further_than_what_people_approved_needs_the_tools_name(server: RunningDesk) -> None:
     ana = await server.person("ana")
     _, (first, _) = await two_refunds(server)

@@ -60,9 +60,8 @@ async def _terms(web: Web, grant: GrantMade) -> dict[str, object]:
 async def make(ask: ApiRequest[Nothing, NewGrant]) -> MadeGrant:
     given = ask.body
     _check_right(ask, given.agent, given.tool)
-    refuse_what_decides_nothing(
-        ask.web.desk, given.agent, given.tool, given.arguments, given.until, ask.web.clock.now()
-    )
+    named = {**(given.arguments or {}), **(given.matching or {})}
+    refuse_what_decides_nothing(ask.web.desk, given.agent, given.tool, named, given.until, ask.web.clock.now())
     await refuse_without_second_look(ask.web, given.agent, given.tool, given.decision, _bounds(given), given.confirm)
     grant = await ask.web.desk.grant(
         given.agent,

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from placet.core.budget import text_of
 from placet.desk.pages import text_format
 from placet.desk.web.context import actor_or_none, csrf_of, web_of
 from placet.desk.web.feed import kind_name
@@ -56,6 +57,7 @@ def environment() -> Environment:
         "clock": text_format.clock,
         "cut": text_format.shortened,
         "iso": text_format.iso,
+        "limit_text": text_of,
         "json_line": lambda value: text_format.json_text(value, indent=None),
         "date_and_time": text_format.date_and_time,
         "outer": lambda place: place.rpartition("…")[0].removesuffix("."),
