@@ -88,12 +88,14 @@ class GateHooks:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        was_there = unregister(BEFORE, self._before)
+        unregister(AFTER, self._after)
         try:
-            unregister(BEFORE, self._before)
-            unregister(AFTER, self._after)
             self._gate.run(self._underway.lost())
         finally:
             _entered.release()
+        if not was_there and error is None:
+            raise UserError("The gate's hook was taken out while it was entered: calls may have gone past it.")
 
     # -- a call -------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from crewai import Agent, Crew, Task
 from crewai.agents.agent_builder.base_agent import BaseAgent
+from crewai.hooks import clear_all_tool_call_hooks
 from crewai.hooks.dispatch import InterceptionPoint, register, unregister
 from crewai.llms.base_llm import BaseLLM
 from crewai.tools import BaseTool
@@ -233,6 +234,15 @@ async def test_a_second_gate_in_the_process_and_another_kind_of_gate_are_refused
         with plain_gate(scene.gate, scene.bank) as plain, GateHooks(plain):  # noqa: SIM117
             with pytest.raises(UserError, match="already"):
                 GateHooks(SyncGate(scene.url, guest="bot")).__enter__()
+
+
+async def test_a_hook_that_somebody_took_out_is_told_of(tmp_path: Path) -> None:
+    async with scene_in(tmp_path) as scene:
+        with plain_gate(scene.gate, scene.bank) as plain:
+            with pytest.raises(UserError, match="taken out"), GateHooks(plain):
+                clear_all_tool_call_hooks()
+            with GateHooks(plain):
+                """It can be entered again."""
 
 
 async def test_a_tool_that_passes_by_name_is_not_asked_about(tmp_path: Path) -> None:
