@@ -66,7 +66,7 @@ async def test_every_page_passes_the_rules_of_accessibility(desk: RunningDesk, a
     await page.get_by_role("button", name="Review together").click()
     await expect(page.locator("#card-title")).to_have_text("1 request")
     found["together"] = await complaints(page, scheme)
-    for path in ("/runs", f"/runs/{run.id}", "/audit", "/people", "/account", "/nowhere"):
+    for path in ("/runs", f"/runs/{run.id}", "/audit", "/numbers", "/people", "/account", "/nowhere"):
         await page.goto(path)
         found[path] = await complaints(page, scheme)
         await picture(page, f"{path.strip('/').partition('/')[0]}-{scheme}{'-one' if run.id in path else ''}")
@@ -103,13 +103,13 @@ async def test_on_a_phone_the_list_and_the_card_are_two_screens_and_deciding_wor
     await expect(page.locator(".toast")).to_contain_text("Approved: refund")
     await page.get_by_text("All requests").tap()
     await expect(page.locator(".list-pane")).to_be_visible()
-    for path in ("/runs", f"/runs/{run.id}", "/audit", "/people", "/account"):
+    for path in ("/runs", f"/runs/{run.id}", "/audit", "/numbers", "/people", "/account"):
         await page.goto(path)
         widths.append(await is_not_wider_than_the_screen(page))
         await picture(page, f"phone-{path.strip('/').replace('/', '-')[:5]}")
 
     assert await statuses(desk, "refund") == ["approved", "pending"]
-    assert widths == [True] * 8
+    assert widths == [True] * 9
 
 
 async def test_list_and_card_scroll_on_their_own_and_the_buttons_are_always_in_sight(

@@ -54,6 +54,14 @@ async def lines(request: Request) -> Response:
     return _json({**answer, "sorts": dict(filters.sorts), "has_search": web.settings.search, "filters": filters.text})
 
 
+async def count(request: Request) -> Response:
+    """How much waits: for a page that nobody looks at, and that is not drawn."""
+    web = web_of(request)
+    actor_of(request)
+    await web.waiting.refresh(web.clock.now())
+    return _json({"waiting": web.waiting.count})
+
+
 def _deck(deck: Deck) -> JsonObject:
     return {
         "id": deck.id,

@@ -68,6 +68,7 @@ def page_routes() -> list[BaseRoute]:
         get("/inbox/arguments.json", argument_parts.arguments_json),
         get("/inbox/part", argument_parts.value_part),
         get("/inbox/lines", argument_parts.more_lines),
+        get("/inbox/count.json", queue_json.count),
         get("/inbox/lines.json", queue_json.lines),
         get("/inbox/differs.json", queue_json.differs),
         get("/inbox/deck.json", queue_json.deck),

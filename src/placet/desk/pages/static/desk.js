@@ -99,9 +99,68 @@
   function refreshList() {
     const list = $('#list');
     if (!list) return;
-    if (document.hidden) { listDue = true; return; }
+    if (document.hidden) { listDue = true; countUnseen(); return; }
     listDue = false;
     htmx.ajax('GET', withOpen(list.dataset.refresh), { target: '#list', swap: 'outerMorph' });
+  }
+
+  // -- attention --------------------------------------------------------------------------------------------------
+
+  // How much waits stands in the title and the icon of the tab. What comes while nobody looks is told outside of the
+  // page only to those who chose that; it names no tool and no argument, since others may see the screen.
+  let waitingCount = null;
+  const isChosen = (name) => localStorage.getItem(`placet-${name}`) === 'on';
+
+  function showCount() {
+    const list = $('#list');
+    if (!list) return;
+    if (!document.hidden || waitingCount === null) waitingCount = Number(list.dataset.waiting);
+    const title = document.querySelector('title');
+    const bare = title.textContent.replace(/^\(\d+\) /, '');
+    say(title, waitingCount ? `(${waitingCount}) ${bare}` : bare);
+    const icon = $('link[rel="icon"]');
+    icon.href = waitingCount ? icon.dataset.waiting : icon.dataset.quiet;
+  }
+
+  async function countUnseen() {
+    try {
+      const answer = await fetch('/inbox/count.json');
+      if (!answer.ok) return;
+      const { waiting } = await answer.json();
+      const more = waiting - waitingCount;
+      waitingCount = waiting;
+      showCount();
+      if (more > 0) tellOutside(more);
+    } catch { /* the desk is away: the next news asks again */ }
+  }
+
+  function tellOutside(more) {
+    if (isChosen('notify') && window.Notification && Notification.permission === 'granted') {
+      const text = more === 1 ? 'A request waits for a decision.' : `${more} requests wait for a decision.`;
+      const told = new Notification('Placet', { body: text, tag: 'placet-waiting', icon: $('link[rel="icon"]').href });
+      told.onclick = () => { focus(); told.close(); };
+    }
+    if (isChosen('sound')) beep();
+  }
+
+  function beep() {
+    const audio = new AudioContext();
+    const tone = audio.createOscillator();
+    const volume = audio.createGain();
+    volume.gain.value = 0.05;
+    tone.frequency.value = 660;
+    tone.connect(volume).connect(audio.destination);
+    tone.start();
+    tone.stop(audio.currentTime + 0.15);
+    tone.onended = () => audio.close();
+  }
+
+  async function choose(box) {
+    if (box.id === 'notify-on' && box.checked) {
+      const answer = window.Notification ? await Notification.requestPermission() : 'denied';
+      if (answer !== 'granted') { box.checked = false; toast('This browser does not allow notifications of this page.', 'bad'); }
+    }
+    localStorage.setItem(`placet-${box.id.replace('-on', '')}`, box.checked ? 'on' : 'off');
   }
 
   function withOpen(address) {
@@ -436,6 +495,7 @@
   document.addEventListener('change', (event) => {
     if (event.target.matches('[data-submit]')) event.target.form.requestSubmit();
     if (event.target.matches('#picks input[name=pick]')) showPicked();
+    if (event.target.matches('#notify-on, #sound-on')) choose(event.target);
     if (event.target.id === 'keys-on') localStorage.setItem(KEYS, event.target.checked ? 'on' : 'off');
   });
 
@@ -518,6 +578,7 @@
     showPicked();
     showNewest();
     forgetUndo();
+    showCount();
     if (target && target.id === 'list') openFirst();
     tellBar($('.timeline a:hover') || $('.timeline a:focus')); // what it tells may have changed
     if (target && target.id === 'panel' && scrolledTo) { // its first field takes the focus: the arguments stay in sight
@@ -537,6 +598,7 @@
     if (title && !isAuto && !(document.activeElement && document.activeElement.matches('#card [autofocus]'))) title.focus({ preventScroll: true });
     if (matchMedia('(max-width: 820px)').matches) scrollTo(0, 0);
     say(document.querySelector('title'), `${title ? title.textContent.trim() + ' · ' : ''}Inbox · Placet`);
+    showCount();
   });
 
   document.addEventListener('visibilitychange', () => { if (!document.hidden && listDue) refreshList(); });
@@ -546,6 +608,8 @@
 
   const keysBox = $('#keys-on');
   if (keysBox) keysBox.checked = keysAreOn();
+  for (const name of ['notify', 'sound']) if ($(`#${name}-on`)) $(`#${name}-on`).checked = isChosen(name);
+  showCount();
   localTimes();
   tick();
   markOpen();
