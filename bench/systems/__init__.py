@@ -10,6 +10,7 @@ SYSTEMS = {
     "desk": "bench.systems.desk",
     "durable": "bench.systems.durable",
     "gate": "bench.systems.gate",
+    "gateway": "bench.systems.gateway",
     "growth": "bench.systems.growth",
     "scale": "bench.systems.scale",
 }

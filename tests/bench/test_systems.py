@@ -51,6 +51,15 @@ def test_the_gate_is_measured_beside_a_bare_call_and_a_bare_round_trip(capsys: p
         assert words in shown
 
 
+def test_the_gateway_is_measured_beside_a_plain_proxy(capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code = run.main(["gateway", "--quick"])
+
+    shown = capsys.readouterr().out
+    assert exit_code == 0
+    for words in ("a call that passes, 2025-11-25", "a call that passes, 2026-07-28", "is recorded, on SQLite"):
+        assert words in shown
+
+
 async def calls_of_functions(page: str, pending: int) -> int:
     """How many are needed for a page of the desk while so many requests wait: the least of some, all warm."""
     counts = []
