@@ -60,6 +60,8 @@ class Serving:
     opens_browser: bool = False
     receipt_keys: str | None = None
     """The file of keys that sign receipts; None: the environment may say."""
+    sso: str | None = None
+    """The file of identity providers."""
 
 
 Announce = Callable[[str, str | None], None]
@@ -116,7 +118,7 @@ async def serve_until_stopped(
         guest_limits=GuestLimits(pass_through=given.pass_through),
         run_config=RunConfig(receipts=receipts_of(given.receipt_keys, given.public_url)),
     ) as desk:
-        app = create_app(desk, settings)
+        app = create_app(desk, settings, sso=_providers(given))
         await desk.store.latest_sequence()  # a store that cannot be used says so before anybody connects
         if given.four_eyes:
             await desk.demand_four_eyes(given.four_eyes, by=given.open_name, reason="placet serve --four-eyes")
@@ -160,6 +162,28 @@ async def _beside(
         await meanwhile(desk)
 
 
+def _providers(given: Serving) -> Any:  # Any: typed where the extra is installed
+    """Who vouches for people, by the file that was given."""
+    if given.sso is None:
+        return {}
+    if find_spec("joserfc") is None:
+        raise ClickException("single sign-on needs an extra that is not installed: pip install 'placet[sso]'.")
+    from placet.sso.settings import clients_of, read_sso_file, web_wire
+
+    try:
+        return clients_of(read_sso_file(given.sso), web_wire())
+    except UserError as error:
+        raise ClickException(error.message) from error
+
+
+def _passwords(given: Serving) -> tuple[str, ...] | None:
+    if given.sso is None:
+        return None
+    from placet.sso.settings import read_sso_file
+
+    return read_sso_file(given.sso).passwords
+
+
 def _settings(given: Serving) -> Any:  # Any: typed where the extra is installed
     from placet.desk.web.settings import WebSettings
 
@@ -169,6 +193,7 @@ def _settings(given: Serving) -> Any:  # Any: typed where the extra is installed
         public_url=given.public_url,
         is_open=given.is_open,
         open_name=given.open_name,
+        passwords=_passwords(given),
     )
 
 

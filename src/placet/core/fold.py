@@ -359,6 +359,7 @@ _APPLIERS: dict[type[e.Fact], Callable[[RunFold, Any], None]] = {  # Any: each f
     e.InvitationChanged: _of_no_run,
     e.TokenChanged: _of_no_run,
     e.PasskeyChanged: _of_no_run,
+    e.IdentityTied: _of_no_run,
     e.FourEyesSet: _of_no_run,
     e.PolicyChanged: _of_no_run,
     e.ReportedAfterEnd: _of_no_run,

@@ -30,6 +30,7 @@ OperatorsFact: TypeAlias = (
     | e.InvitationChanged
     | e.TokenChanged
     | e.PasskeyChanged
+    | e.IdentityTied
     | e.FourEyesSet
     | e.PolicyChanged
     | e.ReportedAfterEnd
@@ -103,7 +104,7 @@ class Operators:
                 self.policy = fact
             case e.PasswordChanged() | e.InvitationChanged() | e.SubscriptionChanged() | e.BudgetGivenBack():
                 pass  # nothing of a password, a link or a webhook's secret stands in the log
-            case e.ChatLinkChanged():
+            case e.ChatLinkChanged() | e.IdentityTied():
                 pass  # whose clicks count is looked up where they are counted
             case e.ReportedAfterEnd():
                 pass  # evidence changes nothing
@@ -171,6 +172,7 @@ ActKind: TypeAlias = Literal[
     "link revoked",
     "token made",
     "token revoked",
+    "identity tied",
     "passkey registered",
     "passkey removed",
     "passkey cloned",
@@ -317,7 +319,7 @@ def act_of_grant(grant: e.GrantMade, where: str | None = None) -> Act:
 
 
 def _act_about_people(
-    fact: e.UserChanged | e.PasswordChanged | e.InvitationChanged | e.TokenChanged | e.PasskeyChanged,
+    fact: e.UserChanged | e.PasswordChanged | e.InvitationChanged | e.TokenChanged | e.PasskeyChanged | e.IdentityTied,
 ) -> Act:
     """Who may what, and who said so."""
     match fact:
@@ -332,6 +334,8 @@ def _act_about_people(
             return Act(fact.at, _LINK[fact.change], fact.id, fact.by, detail=whose)
         case e.PasskeyChanged():
             return _act_of_passkey(fact)
+        case e.IdentityTied():
+            return Act(fact.at, "identity tied", fact.name, fact.by, detail=f"{fact.subject} at {fact.issuer}")
         case e.TokenChanged():
             whose = f"of {fact.owner}, «{fact.name}», {fact.role}, decides {_patterns_text(fact.decides)}"
             return Act(fact.at, _TOKEN[fact.change], fact.id, fact.by, detail=whose)

@@ -104,6 +104,7 @@ _Untold: TypeAlias = (
     | e.InvitationChanged
     | e.TokenChanged
     | e.PasskeyChanged
+    | e.IdentityTied
     | e.FourEyesSet
     | e.PolicyChanged
     | e.ReportedAfterEnd

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from urllib.parse import urlencode
 
 from starlette.applications import Starlette
@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute
 
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.desk.access.accounts import Accounts
+from placet.desk.access.identities import Identities
 from placet.desk.access.passkeys import Passkeys
 from placet.desk.access.secrets import new_secret
 from placet.desk.api.v1 import api_routes
@@ -35,6 +36,7 @@ from placet.facts.errors import PlacetError
 from placet.service.baselines import Baselines
 from placet.service.guest_sweep import sweep_guests
 from placet.service.search_index import SearchIndex
+from placet.sso.oidc import Client
 
 logger = logging.getLogger("placet.desk")
 
@@ -48,6 +50,7 @@ def create_app(
     clock: Clock = SYSTEM_CLOCK,
     pages: Sequence[BaseRoute] | None = None,
     error_page: ErrorPage | None = error_page,
+    sso: Mapping[str, Client] | None = None,
 ) -> Starlette:
     """An application over a desk that other code opens and closes; `serve` does both."""
     chosen = settings or WebSettings()
@@ -55,6 +58,8 @@ def create_app(
         desk=desk,
         accounts=Accounts(desk.store, clock),
         passkeys=Passkeys(desk.store, clock),
+        identities=Identities(desk.store, clock),
+        sso=dict(sso or {}),
         settings=chosen,
         feed=Feed(desk.store, chosen),
         limits=RateLimits(chosen, clock),

@@ -42,6 +42,7 @@ from placet.facts.operator_events import (
     HoldKind,
     HoldLifted,
     HoldPlaced,
+    IdentityTied,
     InvitationChanged,
     PasskeyChanged,
     PasswordChanged,
@@ -84,6 +85,7 @@ __all__ = [  # what stands in other files and is imported from here
     "HoldKind",
     "HoldLifted",
     "HoldPlaced",
+    "IdentityTied",
     "InputTokensDetails",
     "InvitationChanged",
     "OutputTokensDetails",
@@ -588,6 +590,7 @@ PlainFact: TypeAlias = (
     | InvitationChanged
     | TokenChanged
     | PasskeyChanged
+    | IdentityTied
     | FourEyesSet
     | PolicyChanged
     | ReportedAfterEnd

@@ -150,6 +150,16 @@ class PasskeyChanged(Fact, frozen=True, tag="passkey"):
     """By another key of this person, or by admins. Empty: nobody could sign it yet."""
 
 
+class IdentityTied(Fact, frozen=True, tag="identity"):
+    """Of the operators' log: an identity provider's word for this person opens this user's sessions from now on."""
+
+    name: str
+    issuer: str
+    subject: str
+    by: str | None
+    at: float
+
+
 class FourEyesSet(Fact, frozen=True, tag="four_eyes"):
     """Of the operators' log: from now on the person who started a run may not say yes to its calls where these fit."""
 

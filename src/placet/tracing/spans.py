@@ -533,6 +533,7 @@ UNTOLD: frozenset[type[e.Fact]] = frozenset(
         e.SubscriptionChanged,
         e.TokenChanged,
         e.PasskeyChanged,
+        e.IdentityTied,
         e.TurnJudged,
         e.TurnLimitSet,
         e.UserChanged,

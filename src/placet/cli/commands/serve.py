@@ -78,6 +78,7 @@ who the client is are believed only from the addresses that are named. See docs/
     help="what calls that have begun get to end when the desk is stopped; a second signal ends it at once "
     "(default: 30)",
 )
+@click.option("--sso", metavar="FILE", help="identity providers by which people log in (docs/single-sign-on.md)")
 @click.option(
     "--receipt-keys",
     metavar="FILE",
@@ -122,6 +123,7 @@ def serving_of(
     grace: float,
     opens: bool,
     receipt_keys: str | None,
+    sso: str | None,
 ) -> Serving:
     """What the options mean; what cannot be meant is wrong usage."""
     if agents is None and not no_run:
@@ -147,6 +149,7 @@ def serving_of(
         grace=grace,
         opens_browser=opens,
         receipt_keys=receipt_keys,
+        sso=sso,
     )
 
 

@@ -9,14 +9,9 @@ from placet.desk.pages.form_data import form_of
 from placet.desk.pages.rendering import show
 from placet.desk.web.context import actor_or_none, web_of
 from placet.desk.web.problems import Problem
-from placet.desk.web.sessions import accept_invitation, log_in, log_out
+from placet.desk.web.sessions import accept_invitation, log_in, log_out, refuse_password
+from placet.desk.web.single_sign_on import address_after_log_out, home_of
 from placet.facts.errors import AccessDenied, UserError
-
-
-def home_of(next_path: str) -> str:
-    """Where to go after signing in: a place at this desk, never elsewhere."""
-    is_ours = next_path.startswith("/") and not next_path.startswith(("//", "/\\")) and "\\" not in next_path
-    return next_path if is_ours and next_path.isprintable() else "/inbox"
 
 
 async def login_page(request: Request) -> Response:
@@ -46,7 +41,15 @@ def _login_again(request: Request, following: str, name: str, problem: str, stat
 
 
 async def logout(request: Request) -> Response:
-    response = RedirectResponse("/login", 303)
+    """Who came by a provider is shown the way out there: a form may not lead to another site."""
+    actor = actor_or_none(request)
+    session = await web_of(request).accounts.session(actor.credential) if actor is not None else None
+    leave = await address_after_log_out(request, session.provider if session is not None else None)
+    if leave is None:
+        response: Response = RedirectResponse("/login", 303)
+    else:
+        context = {"next": "/inbox", "name": "", "problem": "", "is_new": False, "leave": leave, "actor": None}
+        response = show(request, "login.html", context)
     await log_out(request, response)
     return response
 
@@ -70,6 +73,7 @@ async def follow_invitation(request: Request) -> Response:
     try:
         if password != (form.get("again") or ""):
             raise UserError("The two passwords are not the same.")
+        refuse_password(web_of(request), invitation.name)
         await accept_invitation(request, response, key, password, name=form.text("name") or None)
     except (AccessDenied, UserError) as error:
         context = {"key": key, "invitation": invitation, "name": form.text("name"), "problem": error.message}

@@ -10,7 +10,6 @@ from starlette.responses import JSONResponse, Response
 
 from placet.desk.access.passkeys import challenge_of
 from placet.desk.access.people import Actor, User
-from placet.desk.pages.login import home_of
 from placet.desk.web.context import Web, actor_of, web_of
 from placet.desk.web.passkeys import (
     CREATION_SECONDS,
@@ -25,6 +24,7 @@ from placet.desk.web.passkeys import (
 )
 from placet.desk.web.problems import Problem
 from placet.desk.web.sessions import client_address, open_session
+from placet.desk.web.single_sign_on import home_of
 from placet.facts.errors import AccessDenied, UserError
 
 G = TypeVar("G")

@@ -20,6 +20,7 @@ from placet.desk.pages import text_format
 from placet.desk.web.context import actor_or_none, csrf_of, web_of
 from placet.desk.web.feed import kind_name
 from placet.desk.web.passkeys import are_available
+from placet.desk.web.single_sign_on import links
 from placet.facts import events
 from placet.facts.ids import key_of_request
 from placet.facts.requirements import SURE_BY
@@ -113,6 +114,7 @@ def render(request: Request, template: str, context: Mapping[str, Any]) -> str:
         "live_url": link("/v1/events", after=_text(context.get("sequence"))),
         "live_names": live_names(),
         "has_people": not web.settings.is_open,
+        "sso_links": lambda following, key="": links(web, following, key),
         "has_passkeys": are_available() and not web.settings.is_open,
         "csrf_field": lambda: field,
         "url": lambda path: path,

@@ -25,6 +25,7 @@ from placet.desk.pages import (
     queue_json,
     runs,
     signing,
+    sso,
     subscriptions,
     views,
 )
@@ -114,6 +115,8 @@ def page_routes() -> list[BaseRoute]:
         post("/account/browsers", change_browsers),
         get("/account/chat", chat_account),
         post("/account/chat", change_chat_account),
+        get("/login/sso/{provider}", sso.begin),
+        get("/login/sso/{provider}/callback", sso.come_back),
         post("/login/passkey/options", passkeys.login_options),
         post("/login/passkey", passkeys.login),
         post("/passkeys/confirm/options", passkeys.step_up_options),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from placet.clock import SYSTEM_CLOCK, Clock
 from placet.desk.access.accounts import Accounts
+from placet.desk.access.identities import Identities
 from placet.desk.access.passkeys import Passkeys
 from placet.desk.access.people import Actor, Role
 from placet.desk.desk import Desk
@@ -20,6 +21,7 @@ from placet.desk.web.metrics import Meter
 from placet.desk.web.problems import Problem
 from placet.desk.web.settings import WebSettings
 from placet.desk.web.waiting import Waiting
+from placet.sso.oidc import Client
 
 ErrorPage: TypeAlias = Callable[[Request, Problem], Response]
 
@@ -31,6 +33,7 @@ class Web:
     desk: Desk
     accounts: Accounts
     passkeys: Passkeys
+    identities: Identities
     settings: WebSettings
     feed: Feed
     limits: RateLimits
@@ -38,6 +41,8 @@ class Web:
     waiting: Waiting
     clock: Clock = SYSTEM_CLOCK
     error_page: ErrorPage | None = None
+    sso: Mapping[str, Client] = field(default_factory=dict)
+    """Identity providers by name."""
     open_csrf: str = field(default="")
     """What forms carry at a desk that has no log-in."""
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from placet.desk.access.people import User
 from placet.desk.access.sessions import SESSION_SECONDS
-from placet.desk.web.context import actor_or_none, web_of
+from placet.desk.web.context import Web, actor_or_none, web_of
 from placet.desk.web.settings import WebSettings
 from placet.facts.errors import AccessDenied
 from placet.facts.requirements import Assurance
@@ -38,6 +38,7 @@ async def log_in(request: Request, response: Response, name: str, password: str)
     """Open a session for who knows the password and put its cookie on the response; AccessDenied otherwise."""
     web = web_of(request)
     web.limits.count_login(client_address(request))
+    refuse_password(web, name)
     try:
         with web.limits.guess_of_login(client_address(request), name):
             cookie, session = await web.accounts.log_in(name, password, client=request.headers.get("user-agent", ""))
@@ -47,6 +48,13 @@ async def log_in(request: Request, response: Response, name: str, password: str)
     logger.info("login", extra={"action": "login", "user": session.owner, "client": client_address(request)})
     await _leave_the_old_one(request)
     _set(request, response, cookie)
+
+
+def refuse_password(web: Web, name: str | None) -> None:
+    """AccessDenied where people log in by a provider; those are left who are named for the day on which it is away."""
+    allowed = web.settings.passwords
+    if allowed is not None and name is not None and name.strip().lower() not in allowed:
+        raise AccessDenied("A password opens nothing here: sign in with your provider.")
 
 
 async def open_session(

@@ -27,6 +27,8 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How many may come at once."""
     logins_per_minute: float = 10.0
     """Attempts from one address, on average and at once."""
+    passwords: tuple[str, ...] | None = None
+    """The users who may log in with a password; None: all."""
     free_guesses: int = 5
     """Wrong passwords for one name from one address before each further one costs time, more and more."""
     max_in_flight: int = 1000

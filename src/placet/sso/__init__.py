@@ -1,0 +1,1 @@
+"""Single sign-on: identity providers that speak OpenID Connect."""
