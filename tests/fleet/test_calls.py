@@ -10,6 +10,7 @@ import pytest
 
 from placet import Agent, function_tool
 from placet.desk import Desk
+from placet.fleet import procrastinate_engine
 from placet.testing import function_call
 from tests.desk.scenes import Planned, Witness, support
 from tests.fleet.scenes import PATIENCE, desk, rows, sooner_or_later, worker
@@ -144,3 +145,24 @@ async def test_a_call_without_a_free_place_becomes_a_job_for_others(url: str, wi
         paused = await made.wait(second.id, until="paused", timeout=PATIENCE)
 
     assert (ended.status, paused.status) == ("ended", "waiting")
+
+
+async def test_calls_wait_a_moment_for_a_place_and_a_crowd_of_starts_makes_no_job(
+    url: str, witness: Witness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(procrastinate_engine, "PATIENCE_WITH_CALLS", PATIENCE)
+    agent = support(witness)
+    async with desk(url, agent) as made, worker(url, agent, concurrency=1) as busy:
+        await sooner_or_later(lambda: busy.engine.registration.listens)
+        for name in ("beat", "sweep"):  # a row that says «full» and a look for what was lost make jobs, rightly
+            monkeypatch.setattr(busy.engine.registration if name == "beat" else busy.engine, name, _nothing)
+        runs = await asyncio.gather(*(made.start("Support", "x") for _ in range(8)))
+        paused = [await made.wait(run.id, until="paused", timeout=PATIENCE) for run in runs]
+        ((has_made_jobs,),) = await rows(made, "SELECT is_called FROM procrastinate_jobs_id_seq")
+
+    assert {run.status for run in paused} == {"waiting"}
+    assert not has_made_jobs
+
+
+async def _nothing() -> int:
+    return 0
