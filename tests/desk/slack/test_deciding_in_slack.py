@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from placet.core.log import Log, read_lines
+from placet.desk.slack import door
 from placet.facts.events import AnyFact, DecisionMade
 from tests.desk.pages.test_deciding_pages import browser
 from tests.desk.pages.test_deciding_pages import post as post_page
@@ -175,3 +176,18 @@ async def test_while_slack_refuses_a_message_is_tried_again_and_comes_in_its_ord
 
     assert len(slack.of("C0FINANCE")) == 1
     assert slack.fails == []
+
+
+async def test_what_a_dialogue_had_to_say_comes_as_a_message_where_slack_did_not_wait_for_it(
+    desk: RunningDesk, slack: SlackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await linked(desk, slack)
+    message, request = await asked(desk, slack)
+    await slack.click("U0ANA", message, "Edit")
+    view = await newest_view(slack)
+    monkeypatch.setattr(door, "CONFIRM_SECONDS", 0)
+    await slack.submit(view, {"f.older_than": "many"})
+    await slack.until(lambda: any("Write a number" in each.words for each in slack.of("D0ANA")))
+
+    assert not view.is_open
+    assert (await desk.desk.request(request.id)).status == "pending"

@@ -321,6 +321,15 @@ class Clicks:
         except SlackApiError as error:
             logger.warning("not told", extra={"action": "slack_not_told", "error": error_code(error)})
 
+    async def say_late(self, payload: Payload, answer: Payload) -> None:
+        """What a dialogue would have shown, if Slack had waited for it: it is closed by now."""
+        user = (payload.get("user") or {}).get("id") or payload.get("user_id")
+        first = ((answer.get("view") or {}).get("blocks") or answer.get("blocks") or [{}])[0]
+        said = [*(answer.get("errors") or {}).values(), (first.get("text") or {}).get("text", "")]
+        text = " ".join(str(each) for each in said if each)
+        if isinstance(user, str) and text:
+            await self._client.chat_postMessage(channel=user, text=escaped(text), mrkdwn=False)
+
     def _note(self, account: str, why: str) -> None:
         logger.warning("click refused", extra={"action": "slack_refused", "account": account, "why": why[:200]})
 

@@ -102,3 +102,5 @@ class Door:
             logger.warning("not confirmed", extra={"action": "slack_not_confirmed", "error": repr(error)})
         if not work.done():
             await asyncio.wait([work])
+            if not work.cancelled() and work.exception() is None and (late := work.result()) is not None:
+                await clicks.say_late(request.payload, late)
