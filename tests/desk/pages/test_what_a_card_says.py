@@ -274,3 +274,18 @@ async def test_before_always_is_said_the_form_says_what_it_would_decide_and_afte
     assert "Approved by <bdi>ana</bdi>" in own
     assert listed.count("by a standing decision of <bdi>ana</bdi>") == 1
     assert audit.count("standing decision of</span>") == 1
+
+
+async def test_a_card_names_its_run_by_what_it_was_asked_and_nothing_in_it_is_markup(desk: RunningDesk) -> None:
+    run = await desk.desk.start("Payer", "Pay <b>ana</b>\nfor the " + "very " * 40 + "late order")
+    await desk.desk.wait(run.id, until="paused", timeout=PATIENCE)
+    (row,) = await desk.desk.pending()
+    ana = await browser(desk)
+
+    page = (await ana.get(f"/inbox?open={row.id}")).text
+    title = re.search(r'<span class="run-title">(.*?)</span>', page)
+
+    assert title is not None
+    assert "Pay &lt;b&gt;ana&lt;/b&gt; for the very" in title[1]
+    assert len(re.sub("<[^>]+>", "", title[1])) < 100
+    assert run.id in page

@@ -95,6 +95,12 @@ class RequestCard:
     """Who executes the call, if that is not Placet."""
 
     @property
+    def run_title(self) -> str:
+        """What the run was asked, as its name: an id says nothing to people. Empty where the log is gone."""
+        first = self.steps[0] if self.steps else None
+        return " ".join(first.text.split()) if first is not None and first.sort == "asked" else ""
+
+    @property
     def tool_description(self) -> str:
         return self.tool.description if self.tool is not None else ""
 
