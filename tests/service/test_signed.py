@@ -290,3 +290,23 @@ async def test_the_command_writes_the_file_and_ends_with_one_where_something_is_
     assert "does not verify" in told
     assert [each["verdict"] for each in lines if each.get("is_wrong")] == ["does not verify", "does not verify"]
     assert isinstance(read_trust('{"keys": []}').keys, tuple)
+
+
+async def test_two_people_who_may_not_vouch_anchor_nobodys_key(desk: RunningDesk) -> None:
+    _, anas = await with_key(desk)
+    trust = await trust_of(desk)
+    second = SoftKey(desk.url)
+    [kept] = trust.keys
+    bens = msgspec.structs.replace(kept, id=second.id, person="ben", public_key=b64(second.public_key()))
+    new = SoftKey(desk.url)
+    public = b64(new.public_key())
+    challenge = challenge_of_key("registered", "eve", new.id, public, "localhost", "n")
+    signatures = [KeySignature("ana", assertion(anas, challenge)), KeySignature("ben", assertion(second, challenge))]
+    fact = PasskeyChanged(new.id, "registered", "eve", "k", public, "localhost", "eve", 1.0, signatures)
+
+    def is_anchored(*, vouches: bool) -> bool:
+        keys = tuple(msgspec.structs.replace(key, vouches=vouches) for key in (kept, bens))
+        return Keyring(Trust(keys=keys), [fact]).is_anchored(new.id)
+
+    assert is_anchored(vouches=True)
+    assert not is_anchored(vouches=False)
