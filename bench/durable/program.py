@@ -18,6 +18,8 @@ from typing import Any, Protocol
 LOOK_SECONDS = 0.05
 """How often the front looks for what waits and what has ended."""
 AT_ONCE = 16
+PATIENCE = 600.0
+"""Seconds in which a crowd of runs has to end: a run that a contender lost would be waited for without an end."""
 
 
 class Front(Protocol):
@@ -101,7 +103,9 @@ async def lead(contender: Contender, database: str) -> None:
     say("ready")
     try:
         while (asked := await heard()) is not None:
-            say(await crowd(front, asked["runs"], asked.get("rate")))
+            async with asyncio.timeout(PATIENCE):
+                done = await crowd(front, asked["runs"], asked.get("rate"))
+            say(done)
     finally:
         await front.close()
 
