@@ -37,39 +37,36 @@ def words_of(message: OutgoingMessage) -> Words:
     return Words(title=title_of(message.type, data), lines=_lines(data), url=link)
 
 
+_TITLES = {
+    "request.reminded": "{tool} still waits for a yes",
+    "request.on_call": "{tool} still waits: {on_call} is on call",
+    "request.escalated": "{tool} still waits: nobody answered in time",
+    "request.voted": "{by} voted on {tool}",
+    "request.broke_glass": "{by} went ahead alone with {tool}: a review is owed",
+    "request.vote_taken_back": "{by} took a vote on {tool} back",
+    "request.decided": "{tool}: {verdict} by {by}",
+    "request.reopened": "{tool} waits again: {by} took the approval back",
+    "request.closed": "{tool} ended without an answer",
+    "run.ended": "A run of {agent} has ended",
+    "run.stopped": "A run of {agent} was stopped by an error",
+}
+_WAITING = {"in_doubt": "Did {tool} happen? Somebody has to look", "elicitation": "{tool} asks for an answer"}
+
+
 def title_of(event: str, data: JsonObject) -> str:
     """«refund waits for a yes»"""
-    tool, by = _text(data, "tool"), _text(data, "by") or "a rule"
-    match event:
-        case "request.waiting":
-            return {
-                "in_doubt": f"Did {tool} happen? Somebody has to look",
-                "elicitation": f"{tool} asks for an answer",
-            }.get(_text(data, "kind"), f"{tool} waits for a yes")
-        case "request.reminded":
-            return f"{tool} still waits for a yes"
-        case "request.on_call":
-            return f"{tool} still waits: {_text(data, 'on_call') or 'nobody'} is on call"
-        case "request.escalated":
-            return f"{tool} still waits: nobody answered in time"
-        case "request.voted":
-            return f"{by} voted on {tool}"
-        case "request.broke_glass":
-            return f"{by} went ahead alone with {tool}: a review is owed"
-        case "request.vote_taken_back":
-            return f"{by} took a vote on {tool} back"
-        case "request.decided":
-            return f"{tool}: {verdict_label(data.get('verdict'))} by {by}"
-        case "request.reopened":
-            return f"{tool} waits again: {by} took the approval back"
-        case "request.closed":
-            return f"{tool} ended without an answer"
-        case "run.ended":
-            return f"A run of {_text(data, 'agent')} has ended"
-        case "run.stopped":
-            return f"A run of {_text(data, 'agent')} was stopped by an error"
-        case _:
-            return f"{event} of {_text(data, 'agent')}"
+    if event == "request.waiting":
+        form = _WAITING.get(_text(data, "kind"), "{tool} waits for a yes")
+    else:
+        form = _TITLES.get(event, "{event} of {agent}")
+    return form.format(
+        event=event,
+        agent=_text(data, "agent"),
+        tool=_text(data, "tool"),
+        by=_text(data, "by") or "a rule",
+        on_call=_text(data, "on_call") or "nobody",
+        verdict=verdict_label(data.get("verdict")),
+    )
 
 
 def _lines(data: JsonObject) -> list[str]:

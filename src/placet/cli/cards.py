@@ -145,6 +145,15 @@ def _voting(found: JsonObject) -> Iterator[str]:
     if found.get("standing"):
         yours = f" · your yes {found['your_vote']}" if found.get("your_vote") else ""
         yield shown(f"{found['standing']}{yours}")
+    yield from _votes(found)
+    yield from _ladder(found)
+    if found.get("may_break_glass"):
+        yield "you could go ahead alone: --break-glass --reason …"
+    if found.get("is_stuck"):
+        yield "stuck: too few people are left who could approve it"
+
+
+def _votes(found: JsonObject) -> Iterator[str]:
     votes = found.get("votes")
     for vote in votes if isinstance(votes, list) else ():
         whose = f" for {vote['on_behalf_of']}" if vote.get("on_behalf_of") else ""
@@ -154,16 +163,16 @@ def _voting(found: JsonObject) -> Iterator[str]:
     others = found.get("votes_for")
     for name, does in (others if isinstance(others, dict) else {}).items():
         yield shown(f"--vote-of {name} {does}")
+
+
+def _ladder(found: JsonObject) -> Iterator[str]:
+    """Who is told when nobody answers."""
     ladder = found.get("ladder")
     for step in ladder if isinstance(ladder, list) else ():
         whom = {"remind": "whoever was asked", "on_call": f"who is on call ({step['to']})"}.get(
             step["kind"], step["to"]
         )
         yield shown(f"told: {whom}, {ago(step['at'])} ago" if step["was_told"] else f"{whom} is told {ago(step['at'])}")
-    if found.get("may_break_glass"):
-        yield "you could go ahead alone: --break-glass --reason …"
-    if found.get("is_stuck"):
-        yield "stuck: too few people are left who could approve it"
 
 
 # -- what was decided -------------------------------------------------------------------------------------------------

@@ -240,10 +240,8 @@ def acts_of(fact: OperatorsFact) -> Iterator[Act]:
             yield Act(fact.at, "hold placed", f"{fact.kind} {fact.name}", fact.by, fact.reason)
         case e.HoldLifted():
             yield Act(fact.at, "hold lifted", f"{fact.kind} {fact.name}", fact.by, fact.reason)
-        case e.RunErased():
-            yield Act(fact.at, "run erased", fact.run, fact.by, fact.reason, fact.head)
-        case e.RunsDeleted():
-            yield from _acts_of_deletion(fact)
+        case e.RunErased() | e.RunsDeleted():
+            yield from _acts_of_forgetting(fact)
         case e.FourEyesSet():
             yield Act(fact.at, "four eyes set", _patterns_text(fact.patterns, "nowhere"), fact.by, fact.reason)
         case e.PolicyChanged():
@@ -257,14 +255,14 @@ def acts_of(fact: OperatorsFact) -> Iterator[Act]:
             yield _act_of_subscription(fact)
         case e.ApproversSet() | e.DelegationMade() | e.DelegationEnded() | e.RotationSet() | e.GlassReviewed():
             yield _act_about_approvers(fact)
-        case e.ChatLinkChanged():
-            what: ActKind = "chat account linked" if fact.change == "made" else "chat account unlinked"
-            yield Act(fact.at, what, fact.name, fact.by, detail=f"{fact.channel} {fact.account}")
         case _:
             yield _act_about_people(fact)
 
 
-def _acts_of_deletion(fact: e.RunsDeleted) -> Iterator[Act]:
+def _acts_of_forgetting(fact: e.RunErased | e.RunsDeleted) -> Iterator[Act]:
+    if isinstance(fact, e.RunErased):
+        yield Act(fact.at, "run erased", fact.run, fact.by, fact.reason, fact.head)
+        return
     for each in fact.runs:
         lines = counted(each.length, "line")
         detail = lines if fact.ended_before is None else f"{lines}, in a purge"
@@ -319,10 +317,19 @@ def act_of_grant(grant: e.GrantMade, where: str | None = None) -> Act:
 
 
 def _act_about_people(
-    fact: e.UserChanged | e.PasswordChanged | e.InvitationChanged | e.TokenChanged | e.PasskeyChanged | e.IdentityTied,
+    fact: e.UserChanged
+    | e.PasswordChanged
+    | e.InvitationChanged
+    | e.TokenChanged
+    | e.PasskeyChanged
+    | e.IdentityTied
+    | e.ChatLinkChanged,
 ) -> Act:
     """Who may what, and who said so."""
     match fact:
+        case e.ChatLinkChanged():
+            what: ActKind = "chat account linked" if fact.change == "made" else "chat account unlinked"
+            return Act(fact.at, what, fact.name, fact.by, detail=f"{fact.channel} {fact.account}")
         case e.UserChanged():
             rights = None if fact.change == "removed" else _rights_text(fact)
             return Act(fact.at, _USER[fact.change], fact.name, fact.by, detail=rights)

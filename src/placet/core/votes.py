@@ -162,11 +162,9 @@ def tally(requirement: Requirement, votes: Iterable[Vote], electorate: Electorat
 def _tally(requirement: Requirement, standing: Sequence[Vote], electorate: Electorate) -> Tally:
     if requirement.all_of:
         return _all_of(requirement.all_of, standing, electorate)
-    denials = [vote for vote in standing if vote.way == "deny"]
-    for step in requirement.steps():
-        against = [vote for vote in denials if may_deny(step, vote, electorate)]
-        if len(against) >= step.deny:
-            return Tally("deny", counted=tuple(against))
+    denied = _denied(requirement, standing, electorate)
+    if denied is not None:
+        return denied
     alone = next((vote for vote in standing if why_not_alone(requirement, vote, electorate) is None), None)
     if alone is not None:
         return Tally("approve", alone.substance, (alone,))
@@ -177,6 +175,16 @@ def _tally(requirement: Requirement, standing: Sequence[Vote], electorate: Elect
             if all(len(of_step) == step.approve for step, of_step in zip(steps, filled, strict=True)):
                 return Tally("approve", substance, tuple(vote for of_step in filled for vote in of_step))
     return Tally(None, missing=tuple(_missing(steps, approvals, electorate) for steps in requirement.alternatives))
+
+
+def _denied(requirement: Requirement, standing: Sequence[Vote], electorate: Electorate) -> Tally | None:
+    """A denial counts before any approval: where both are reached at once, no beats yes."""
+    denials = [vote for vote in standing if vote.way == "deny"]
+    for step in requirement.steps():
+        against = [vote for vote in denials if may_deny(step, vote, electorate)]
+        if len(against) >= step.deny:
+            return Tally("deny", counted=tuple(against))
+    return None
 
 
 def _all_of(parts: Sequence[Requirement], standing: Sequence[Vote], electorate: Electorate) -> Tally:

@@ -106,14 +106,17 @@ class ClaudeGate:
             yield "plugins (their hooks can change a call after the yes)"
         if (options.hooks or {}).get("PreToolUse"):
             yield "PreToolUse hooks of others (they run beside the gate, and can change a call after the yes)"
-        if not self._permissions:
-            return
+        if self._permissions:
+            yield from self._past_permissions(options)
+
+    def _past_permissions(self, options: ClaudeAgentOptions) -> Iterator[str]:
+        """What lets calls past `can_use_tool`."""
         if options.permission_mode in UNASKED:
             yield f"permission_mode='{options.permission_mode}' (can_use_tool is not asked)"
         if options.can_use_tool is not None or (options.hooks or {}).get("PermissionRequest"):
             yield "can_use_tool or PermissionRequest hooks of others"
         for tool in options.allowed_tools:
-            if tool not in passes:
+            if tool not in self._passes:
                 yield f"allowed tool '{tool}' (can_use_tool is not asked)"
 
     # -- a call -------------------------------------------------------------------------------------------------------

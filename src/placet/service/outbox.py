@@ -287,14 +287,17 @@ class _Sender:
                 await self._wait(seen, parked)
                 continue
             seen, unsaved = entries[-1].sequence, unsaved + len(entries)
-            events = [event for entry in entries for event in await self._events_of(entry)]
-            wanted = [event for event in events if self._wants(event)]
+            wanted = await self._wanted_of(entries)
             await self._tell(wanted)
             if (wanted or unsaved >= FAR) and self._digest.is_empty:
                 if not await self._save(seen):
                     return
                 unsaved = 0
         await self._outbox.subscriptions.suspend(self._subscription.id, "the receiver answered that it is gone (410)")
+
+    async def _wanted_of(self, entries: Sequence[FeedEntry]) -> list[Event]:
+        events = [event for entry in entries for event in await self._events_of(entry)]
+        return [event for event in events if self._wants(event)]
 
     async def _events_of(self, entry: FeedEntry) -> list[Event]:
         """What an append tells. One that cannot be told is said in the log; what comes after it is told."""

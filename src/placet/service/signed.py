@@ -231,6 +231,9 @@ class _Reader:
             return "verdict"
         if isinstance(said, VoteCast) and (signed.alone, signed.on_behalf_of) != (said.breaks_glass, said.on_behalf_of):
             return "kind of vote"
+        return self._why_other_values(said, signed, entry)
+
+    def _why_other_values(self, said: Said, signed: SignedDecision, entry: Entry) -> str:
         if signed.verdict == "respond" and canonical(signed.values) != canonical(said.output):
             return "answer"
         edited = signed.values if isinstance(signed.values, dict) and signed.verdict == "edit" else None

@@ -107,18 +107,7 @@ async def _change(web: Web, actor: Actor, form: Form) -> str:
     name = form.text("name")
     match form.text("action"):
         case "invite":
-            role = checked_role(form.text("role"))
-            groups = groups_of(form.text("groups"))
-            is_asked = bool(groups) and await is_asked_at(web.desk.store, "groups.set", actor.name)
-            user = await web.accounts.add_user(
-                name,
-                role,
-                decides=scopes_of(form.text("decides")),
-                groups=() if is_asked else groups,
-                by=actor.name,
-            )
-            await groups_are_asked(web, actor.name, user.name, groups)
-            return await web.accounts.invite(user.name, by=actor.name)
+            return await _invite(web, actor, form, name)
         case "link":
             return await web.accounts.invite(name, by=actor.name)
         case "revoke-link":
@@ -128,18 +117,7 @@ async def _change(web: Web, actor: Actor, form: Form) -> str:
             scopes = scopes_of(text) if text else ()
             await web.desk.set_four_eyes(patterns_of(scopes), by=actor.name, reason=form.text("reason") or None)
         case "change":
-            groups = groups_of(form.text("groups"))
-            is_given = form.get("groups") is not None
-            is_asked = is_given and await groups_are_asked(web, actor.name, name, groups)
-            await web.accounts.change_user(
-                name,
-                role=checked_role(form.text("role")),
-                decides=scopes_of(form.text("decides")),
-                groups=groups if is_given and not is_asked else None,
-                owner=form.text("owner") if form.get("owner") is not None else None,
-                same_as=form.text("same_as") if form.get("same_as") is not None else None,
-                by=actor.name,
-            )
+            await _change_rights(web, actor, form, name)
         case "deactivate" | "activate" as verb:
             await web.accounts.change_user(name, is_active=verb == "activate", by=actor.name)
         case "remove":
@@ -147,6 +125,36 @@ async def _change(web: Web, actor: Actor, form: Form) -> str:
         case _:
             raise Problem(422, "user_error", "Choose something to do.")
     return ""
+
+
+async def _invite(web: Web, actor: Actor, form: Form, name: str) -> str:
+    role = checked_role(form.text("role"))
+    groups = groups_of(form.text("groups"))
+    is_asked = bool(groups) and await is_asked_at(web.desk.store, "groups.set", actor.name)
+    user = await web.accounts.add_user(
+        name,
+        role,
+        decides=scopes_of(form.text("decides")),
+        groups=() if is_asked else groups,
+        by=actor.name,
+    )
+    await groups_are_asked(web, actor.name, user.name, groups)
+    return await web.accounts.invite(user.name, by=actor.name)
+
+
+async def _change_rights(web: Web, actor: Actor, form: Form, name: str) -> None:
+    groups = groups_of(form.text("groups"))
+    is_given = form.get("groups") is not None
+    is_asked = is_given and await groups_are_asked(web, actor.name, name, groups)
+    await web.accounts.change_user(
+        name,
+        role=checked_role(form.text("role")),
+        decides=scopes_of(form.text("decides")),
+        groups=groups if is_given and not is_asked else None,
+        owner=form.text("owner") if form.get("owner") is not None else None,
+        same_as=form.text("same_as") if form.get("same_as") is not None else None,
+        by=actor.name,
+    )
 
 
 def base_url(request: Request) -> str:

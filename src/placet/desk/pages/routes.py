@@ -51,15 +51,37 @@ async def home(_request: Request) -> Response:
     return RedirectResponse("/inbox", 303)
 
 
+def get(path: str, view: Any) -> Route:  # Any: a view
+    return Route(path, view, methods=["GET"])
+
+
+def post(path: str, view: Any) -> Route:  # Any: as above
+    return Route(path, view, methods=["POST"])
+
+
 def page_routes() -> list[BaseRoute]:
-    def get(path: str, view: Any) -> Route:  # Any: a view
-        return Route(path, view, methods=["GET"])
-
-    def post(path: str, view: Any) -> Route:
-        return Route(path, view, methods=["POST"])
-
     return [
         get("/", home),
+        *_inbox_routes(),
+        get("/runs", runs.runs),
+        post("/runs", runs.start_run),
+        get("/runs/{run_id}", runs.run_page),
+        get("/runs/{run_id}/live", runs.run_live),
+        get("/runs/{run_id}/lines/{line:int}", runs.whole_fact),
+        post("/runs/{run_id}/cancel", runs.cancel_run),
+        post("/runs/{run_id}/resume", runs.resume_run),
+        get("/numbers", numbers.numbers),
+        get("/numbers.csv", numbers.numbers_csv),
+        get("/audit", audit.audit),
+        *_people_routes(),
+        *_passkey_routes(),
+        Mount("/static", KeptFiles(directory=STATIC), name="static"),
+    ]
+
+
+def _inbox_routes() -> list[Route]:
+    """What waits, and what decides it."""
+    return [
         get("/inbox", inbox.inbox),
         get("/inbox/list", inbox.inbox_list),
         get("/inbox/card", inbox.inbox_card),
@@ -89,16 +111,13 @@ def page_routes() -> list[BaseRoute]:
         post("/inbox/revoke-together", decisions.revoke_together),
         post("/inbox/together", decisions.review_together),
         post("/inbox/decide-together", decisions.decide_together),
-        get("/runs", runs.runs),
-        post("/runs", runs.start_run),
-        get("/runs/{run_id}", runs.run_page),
-        get("/runs/{run_id}/live", runs.run_live),
-        get("/runs/{run_id}/lines/{line:int}", runs.whole_fact),
-        post("/runs/{run_id}/cancel", runs.cancel_run),
-        post("/runs/{run_id}/resume", runs.resume_run),
-        get("/numbers", numbers.numbers),
-        get("/numbers.csv", numbers.numbers_csv),
-        get("/audit", audit.audit),
+        post("/inbox/sign", signing.sign_options),
+    ]
+
+
+def _people_routes() -> list[Route]:
+    """Who comes in, who may decide, who is told."""
+    return [
         get("/login", login.login_page),
         post("/login", login.login),
         post("/logout", login.logout),
@@ -119,6 +138,13 @@ def page_routes() -> list[BaseRoute]:
         get("/login/sso/{provider}/callback", sso.come_back),
         post("/login/passkey/options", passkeys.login_options),
         post("/login/passkey", passkeys.login),
+        get("/account", people.account),
+        post("/account", people.change_account),
+    ]
+
+
+def _passkey_routes() -> list[Route]:
+    return [
         post("/passkeys/confirm/options", passkeys.step_up_options),
         post("/passkeys/confirm", passkeys.step_up),
         post("/passkeys/register/options", passkeys.register_options),
@@ -127,10 +153,6 @@ def page_routes() -> list[BaseRoute]:
         post("/passkeys/sign/options", passkeys.vouch_options),
         post("/passkeys/sign", passkeys.vouch),
         post("/passkeys/withdraw", passkeys.withdraw),
-        post("/inbox/sign", signing.sign_options),
-        get("/account", people.account),
-        post("/account", people.change_account),
-        Mount("/static", KeptFiles(directory=STATIC), name="static"),
     ]
 
 

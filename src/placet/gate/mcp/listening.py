@@ -23,13 +23,7 @@ _KINDS = {f"notifications/{kind}/list_changed": f"{kind}ListChanged" for kind in
 
 async def listen(exchange: Exchange, session: Session, line: Line) -> dict[str, Any]:
     """Until the client hangs up, or the gateway ends."""
-    wanted = exchange.params.get("notifications")
-    if not isinstance(wanted, Mapping):
-        raise invalid("What is listened for stands under «notifications».")
-    given = wanted.get("resourceSubscriptions") or []
-    uris = list(dict.fromkeys(each for each in given if isinstance(each, str))) if isinstance(given, list) else []
-    if len(uris) > MAX_URIS:
-        raise invalid(f"At most {MAX_URIS} resources are watched with one request.")
+    wanted, uris = _asked_for(exchange.params)
     honored: dict[str, Any] = {kind: True for kind in _KINDS.values() if wanted.get(kind) is True}
     meta = {SUBSCRIPTION_ID_META_KEY: exchange.ctx.request_id}
     heard: asyncio.Queue[tuple[str, Params | None] | None] = asyncio.Queue()
@@ -56,6 +50,18 @@ async def listen(exchange: Exchange, session: Session, line: Line) -> dict[str, 
         for server, uri in watched:
             await asyncio.shield(line.unwatch(server, uri, None))
     return {"resultType": "complete", "_meta": meta}
+
+
+def _asked_for(params: Params) -> tuple[Mapping[str, Any], list[str]]:
+    """What the client wants to hear of, and the resources that it wants to be watched."""
+    wanted = params.get("notifications")
+    if not isinstance(wanted, Mapping):
+        raise invalid("What is listened for stands under «notifications».")
+    given = wanted.get("resourceSubscriptions") or []
+    uris = list(dict.fromkeys(each for each in given if isinstance(each, str))) if isinstance(given, list) else []
+    if len(uris) > MAX_URIS:
+        raise invalid(f"At most {MAX_URIS} resources are watched with one request.")
+    return wanted, uris
 
 
 async def _watched(line: Line, uri: str, exchange: Exchange) -> list[tuple[str, str]]:
