@@ -10,7 +10,7 @@ from placet import MemoryStore, default_store, set_default_store
 from placet.policy import parse_policy
 from tests.docs.pages import PAGES, blocks_of, compile_example, name_of, run_examples
 
-KNOWN_KINDS = {"", "python", "python on-host", "python not-run", "output", "text", "json", "toml"}
+KNOWN_KINDS = {"", "python", "python on-host", "python not-run", "output", "text", "json", "toml", "yaml"}
 """Whoever writes another word after the backticks should know that nothing checks that block."""
 
 

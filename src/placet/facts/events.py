@@ -1,7 +1,7 @@
 """The facts: everything that can be written into a run's log, in the past tense, one small class each.
 
-Those about what people decide stand in `decision_events.py`, those of the operators' log in `operator_events.py`; all
-are imported from here.
+Those about what people decide stand in `decision_events.py`, those of the operators' log in `operator_events.py`, how a
+guest's session begins, goes on and ends in `guest_events.py`; all are imported from here.
 
 A fact is a JSON array whose first element names its kind (the `tag`). Fields are only ever added at the end, with a
 default: then old logs load in new code, and a kind or a field keeps its meaning forever. What can be derived is not a
@@ -31,6 +31,7 @@ from placet.facts.decision_events import (
     VoteTakenBack,
 )
 from placet.facts.fact import FORMAT, Fact, InputTokensDetails, OutputTokensDetails, RequestUsage, Usage, Verdict
+from placet.facts.guest_events import CallsProposed, GuestAdmitted, ProposedCall, SessionClosed
 from placet.facts.operator_events import (
     ApproversSet,
     ChatLinkChanged,
@@ -69,6 +70,7 @@ __all__ = [  # what stands in other files and is imported from here
     "BoundedGrantMade",
     "BudgetGivenBack",
     "BudgetTaken",
+    "CallsProposed",
     "ChatLinkChanged",
     "ClaimDelayed",
     "DecisionMade",
@@ -82,6 +84,7 @@ __all__ = [  # what stands in other files and is imported from here
     "GlassReviewed",
     "GrantMade",
     "GrantRevoked",
+    "GuestAdmitted",
     "HoldKind",
     "HoldLifted",
     "HoldPlaced",
@@ -93,11 +96,13 @@ __all__ = [  # what stands in other files and is imported from here
     "PasswordChanged",
     "Pattern",
     "PolicyChanged",
+    "ProposedCall",
     "ReportedAfterEnd",
     "RequestUsage",
     "RotationSet",
     "RunErased",
     "RunsDeleted",
+    "SessionClosed",
     "StandingGrantMade",
     "SubscriptionChange",
     "SubscriptionChanged",
@@ -219,63 +224,6 @@ class ArgumentsValidated(Fact, frozen=True, tag="values"):
 
     call: str
     values: JsonObject
-
-
-class GuestAdmitted(Fact, frozen=True, tag="guest"):
-    """The run is a session of a guest, who proposes calls and executes them itself. No model is ever asked.
-
-    A fact of its own, because it restricts: code that does not know it cannot continue with the run.
-    """
-
-    guest: str
-    source: str
-    """Through what the guest comes: a framework, an assistant's hook, a function."""
-    session: str
-    """What the guest calls the session."""
-    reports: bool = True
-    """Whether it can tell what happened to a call. Otherwise a claimed call ends at once, as released."""
-    edits: bool = True
-    """Whether it can run a call with other arguments than it proposed."""
-    answers: bool = True
-    """Whether it can take an answer in the place of a call's result."""
-    idle_seconds: float | None = None
-    """After how long without anything new the session ends by itself."""
-    before: str | None = None
-    """The run that this one goes on from."""
-
-
-class ProposedCall(msgspec.Struct, frozen=True, array_like=True):
-    """A call that a guest wants to execute, with its tool as the guest declares it."""
-
-    item: JsonObject
-    occurrence: int
-    """Which call of this call id it is: hosts may repeat their ids."""
-    digest: str
-    """What the guest asks about: the tool as declared, and the validated arguments."""
-    tool: str
-    fingerprint: str
-    schema: JsonObject
-    description: str = ""
-    version: str | None = None
-    approval_valid_for: float | None = None
-    recovery: Literal["ask", "retry", "function"] = "ask"
-    """What becomes of it if its guest is gone: a person is asked, or first the guest itself, when it is back."""
-    context: str | None = None
-    """What led to the call, for the reviewer."""
-
-
-class CallsProposed(Fact, frozen=True, tag="propose"):
-    """A guest wants to execute these calls. They join those of the session that are still open."""
-
-    calls: list[ProposedCall]
-
-
-class SessionClosed(Fact, frozen=True, tag="close"):
-    """The session takes no more proposals here. The run ends when its last call has ended."""
-
-    why: Literal["closed", "idle", "size"]
-    next: str | None = None
-    """The run in which the session goes on."""
 
 
 class LateReport(Fact, frozen=True, tag="late"):

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from placet.desk.access.people import DecisionScope, patterns_of
 from placet.desk.api.operations import ApiRequest, Operation
-from placet.desk.api.shapes import Cursor, Given, Limit, Note, Nothing, Scopes, Shown
+from placet.desk.api.people_shapes import Scopes
+from placet.desk.api.shapes import Cursor, Given, Limit, Note, Nothing, Shown
 from placet.desk.web.problems import Problem
 from placet.facts.events import Pattern
 from placet.ports import DeskStore

@@ -10,15 +10,13 @@ from placet.desk.access.people import User, checked_groups, checked_name
 from placet.desk.api.idempotency import made_id
 from placet.desk.api.operations import ApiAnswer, ApiRequest, Operation
 from placet.desk.api.paging import in_time, page_after
-from placet.desk.api.shapes import (
+from placet.desk.api.people_shapes import (
     InvitationList,
     InvitationShape,
-    ListFilter,
     MeShape,
     NewToken,
     NewTokenShape,
     NewUser,
-    Nothing,
     OpenInvitation,
     TokenFilter,
     TokenList,
@@ -27,6 +25,7 @@ from placet.desk.api.shapes import (
     UserList,
     UserShape,
 )
+from placet.desk.api.shapes import ListFilter, Nothing
 from placet.desk.asked_changes import is_asked as is_asked_at
 from placet.desk.web.context import Web
 from placet.desk.web.problems import Problem
