@@ -152,7 +152,11 @@ def key_of(line: Deck | Single, sort: str) -> Key:
 
 
 def deck_of(waiting: Waiting, filters: Filters, deck_id: str) -> Deck | None:
-    """One deck; None when too few are left of it."""
+    """One deck, made once as long as nothing is different; None when too few are left of it."""
+    return waiting.kept((deck_id, filters), lambda: _deck_of(waiting, filters, deck_id))
+
+
+def _deck_of(waiting: Waiting, filters: Filters, deck_id: str) -> Deck | None:
     like = deck_id.removeprefix(PREFIX)
     wanted = [each for each in waiting.groups.get(like, ()) if not filters.run or each.request.run_id == filters.run]
     return next((line for line in _grouped(like, wanted) if isinstance(line, Deck)), None)
