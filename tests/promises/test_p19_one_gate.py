@@ -421,6 +421,7 @@ def test_calls_are_claimed_in_one_place():
         "service/guest_claims.py",
         "service/guest_policy.py",
         "service/guest_runs.py",
+        "service/managed_policy.py",  # a type alone: it claims by the verbs, as every guest
     }
     assert places("facts.start(") == {"service/guest_claims.py"}
     assert places("= judge_claim(") == {"runtime/claiming.py", "service/guest_claims.py"}

@@ -491,6 +491,11 @@ HANDLERS: dict[type[e.Fact], _Handler] = {
 UNTOLD: frozenset[type[e.Fact]] = frozenset(
     {
         e.ApproversRequired,
+        e.ApproversSet,
+        e.DelegationMade,
+        e.DelegationEnded,
+        e.RotationSet,
+        e.GlassReviewed,
         e.PolicyJudged,
         e.ArgumentsValidated,  # the call's span shows the values
         e.CallsAllowed,

@@ -208,6 +208,7 @@ async def test_a_narrowed_standing_decision_holds_for_later_runs_with_the_same_v
     await send(page)
     await expect(page.locator(".panel .banner")).to_contain_text("a whole number, 1 or more")
     await page.get_by_label("At most so many times").fill("5")
+    await page.get_by_label("Where it reaches further than what people approved").fill("refund")
     await send(page)
     await expect(page.locator(".toast")).to_contain_text("Approved: refund")
     run = await desk.waiting_run()

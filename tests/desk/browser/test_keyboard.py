@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.desk.browser.scenes import Reviewer, armed, picture, send, sit_down, statuses
+from tests.desk.browser.scenes import Reviewer, armed, picture, send, settled, sit_down, statuses
 from tests.support.desk_server import RunningDesk
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -109,6 +109,7 @@ async def test_escape_keeps_what_was_typed_and_closes_at_the_second_time(desk: R
     page = await arrive("ana")
     await sit_down(page)
     await press(page, "j")
+    await settled(page)
     await expect(page.locator("#card-title")).to_have_text("refund")
     await press(page, "r")
     message = page.get_by_label("Message to the agent")
