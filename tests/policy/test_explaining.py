@@ -68,3 +68,15 @@ def test_the_whole_is_one_sentence() -> None:
     assert why(cents=999, country="DE") == "No rule speaks: what the tool itself says counts."
     denied = explain(policy, Subject(tool="drop_all", agent="S", arguments={}))
     assert denied.why == "It is denied by «drops» (line 19): Never."
+
+
+def test_what_the_library_says_of_a_fault_is_cut_between_words_and_says_so() -> None:
+    policy = parse_policy('[[rule]]\nname = "one"\nif = "args.order.id == 3"\nask = true\n')
+
+    found = explain(policy, Subject(tool="refund", agent="Support", arguments={"order": "seven"}))
+
+    why = found.rules[0].why
+    assert why is not None
+    assert why.startswith("its expression failed: ")
+    assert why.endswith("indexing into a …")
+    assert found.why.endswith(why)

@@ -192,6 +192,39 @@ def test_a_changed_file_is_read_again_and_one_that_does_not_load_leaves_the_old_
     assert source.problem is None
 
 
+def test_the_log_says_in_its_fields_what_is_wrong_first_and_where(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text(rule("deny = true"))
+    source = PolicyFile(file, look_seconds=0)
+
+    file.write_text(rule("dney = true\ntol = 'x'"))
+    source.look()
+    file.unlink()
+    source.look()
+
+    broken, gone = (vars(each) for each in caplog.records)
+    assert (broken["action"], broken["place"], broken["more_problems"]) == ("policy_refused", "1:1", "2")
+    assert broken["problem"] == "a rule says one of allow, deny and ask; this one says nothing."
+    assert "cannot be read" in gone["problem"]
+
+
+@pytest.mark.parametrize(
+    ("header", "hint"),
+    [
+        ("[[rules]]", "Did you mean [[rule]]?"),
+        ("[rolout]", "Did you mean [rollout]?"),
+        ("[something.deeper]", "There are: [[rule]], [rollout], [change]."),
+    ],
+)
+def test_an_unknown_table_is_refused_where_it_stands_with_the_one_that_was_meant(header: str, hint: str) -> None:
+    name = header.strip("[]").split(".")[0]
+    (found,) = problems(f"{rule('deny = true')}\n\n  {header}\nname = 'b'\n")
+
+    assert str(found) == f"policy.toml:6:3: '{name}' is unknown here. {hint}"
+
+
 def test_a_file_that_does_not_load_at_first_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PolicyRefused, match="cannot be read"):
         load_policy(tmp_path / "nothing.toml")

@@ -59,6 +59,8 @@ FUNCTIONS = frozenset(
 _MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
 _WORDS = frozenset({"true", "false", "null", "in"})
 MOST_TEXT = 2000
+MOST_SAID = 200
+"""So many characters are said of what the library says about a fault."""
 MOST_STEPS = 100_000
 """So many elements may be looked at in one evaluation: about a tenth of a second."""
 _MOST_INTEGER = 1 << 63
@@ -181,7 +183,7 @@ class Expression:
         except KeyError as error:
             raise Unjudged(f"its expression needs {error}, which is not there") from None
         except Exception as error:  # noqa: BLE001  # whatever goes wrong inside, a person is asked
-            raise Unjudged(f"its expression failed: {str(error)[:200]}") from None
+            raise Unjudged(f"its expression failed: {_at_a_word(str(error))}") from None
         if answer is True or answer is False:
             return bool(answer)
         raise Unjudged(f"its expression gave {type(answer).__name__}, not true or false")
@@ -197,7 +199,16 @@ def _compiled(source: str) -> cel.Program:
     except ValueError as error:
         lines = str(error).split("ERROR: ", 2)
         message = lines[1].splitlines()[0] if len(lines) > 1 else str(error)
-        raise Malformed(f"it is no expression: {message.replace('<input>:', 'at ')[:200]}") from None
+        raise Malformed(f"it is no expression: {_at_a_word(message.replace('<input>:', 'at '))}") from None
+
+
+def _at_a_word(text: str) -> str:
+    """In one line of at most so many characters, which says where it was cut, and never cuts a word."""
+    words = " ".join(text.split())
+    if len(words) <= MOST_SAID:
+        return words
+    kept, space, _ = words[:MOST_SAID].rpartition(" ")
+    return f"{kept} …" if space else f"{words[: MOST_SAID - 1]}…"
 
 
 def _bound(tokens: list[Token]) -> Iterator[str]:

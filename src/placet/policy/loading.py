@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 import tomllib
@@ -51,6 +52,7 @@ from placet.policy.unreachable import why_never
 MOST_RULES = 10_000
 MOST_BYTES = 8_000_000
 MOST_SHOWN = 20
+_TABLES = {name: "[[rule]]" if name == "rule" else f"[{name}]" for name in TOP_KEYS}
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _AT_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)|\(at end of document\)")
 V = TypeVar("V")
@@ -110,7 +112,7 @@ class _Loader:
         self._names: dict[str, int] = {}
 
     def load(self, document: Mapping[str, object]) -> Policy:
-        self._only(document, TOP_KEYS, ())
+        self._only_tables(document)
         written = document.get("rule", [])
         if not isinstance(written, list):
             self._fault(("rule",), "rules are written as [[rule]].")
@@ -440,6 +442,14 @@ class _Loader:
         for key in given:
             if key not in known:
                 self._fault((*here, key), f"'{key}' is unknown here.", did_you_mean(key, known))
+
+    def _only_tables(self, document: Mapping[str, object]) -> None:
+        """Whoever writes another name at the top meant one of few tables, with their brackets."""
+        for name in document:
+            if name not in TOP_KEYS:
+                near = difflib.get_close_matches(name, TOP_KEYS, n=1, cutoff=0.6)
+                hint = f"Did you mean {_TABLES[near[0]]}?" if near else f"There are: {', '.join(_TABLES.values())}."
+                self._fault((name,), f"'{name}' is unknown here.", hint)
 
     def _fault(self, path: Path, message: str, suggestion: str | None = None) -> None:
         self._problems.append(self._map.problem(path, message, suggestion))

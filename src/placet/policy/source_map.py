@@ -50,7 +50,8 @@ class SourceMap:
             header = _HEADER.match(line)
             if header is not None:
                 prefix = self._table(header.group(2), bool(header.group(1)), counts)
-                self._places.setdefault(prefix, (number, line.index("[") + 1))
+                for end in range(1, len(prefix) + 1):  # of an array the first table stands for the whole
+                    self._places.setdefault(prefix[:end], (number, line.index("[") + 1))
                 continue
             key = _KEY.match(line)
             if key is not None:

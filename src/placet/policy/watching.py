@@ -12,6 +12,7 @@ from placet.core.policy import Policy
 from placet.facts.codec import JsonObject
 from placet.facts.errors import PolicyRefused
 from placet.policy.loading import load_policy
+from placet.policy.source_map import Problem
 
 logger = logging.getLogger("placet.policy")
 
@@ -71,6 +72,7 @@ class PolicyFile:
     def _note(self, error: PolicyRefused) -> None:
         if self.problem is None or self.problem.message != error.message:
             told = {"action": "policy_refused", "policy": str(self.path), "in_force": self._policy.version}
+            told |= _first_problem(error)
             logger.error("policy not loaded, the one before stays in force: %s", error.message, extra=told)
         self.problem = error
 
@@ -80,3 +82,13 @@ class PolicyFile:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _first_problem(error: PolicyRefused) -> dict[str, str]:
+    """Of all that is wrong, what comes first, and where: logs show fields, and of a message of many lines nothing."""
+    found = next((each for each in error.problems if isinstance(each, Problem)), None)
+    if found is None:  # there is no text to point into
+        return {"problem": error.message}
+    said = found.message if found.suggestion is None else f"{found.message} {found.suggestion}"
+    more = len(error.problems) - 1
+    return {"place": f"{found.line}:{found.column}", "problem": said} | ({"more_problems": str(more)} if more else {})
