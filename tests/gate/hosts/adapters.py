@@ -60,9 +60,13 @@ Passed = dict[str, set[str]]
 """Of each way the scenarios that passed."""
 
 
+def set_up(framework: Framework) -> None:
+    dev.set_up_apart(dev.DEV / "hosts" / framework.host, framework.lock, f"{framework.host}, for its adapter")
+
+
 def run(framework: Framework, *more: str) -> tuple[bool, str, Passed]:
     """The checks of a framework in its environment: whether all passed, what was printed, what passed."""
-    dev.set_up_apart(dev.DEV / "hosts" / framework.host, framework.lock, f"{framework.host}, for its adapter")
+    set_up(framework)
     # Placet as this process has it, so that a guard that was taken out is missing there too.
     paths = (str(Path(placet.__file__).parents[1]), str(ROOT))
     with tempfile.TemporaryDirectory() as folder:
