@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from placet.cli.main import main
+from placet.clock import SYSTEM_CLOCK
+from placet.service.subscriptions import Filters, Subscriptions, subscription_record
+from placet.stores.opening import open_store
 from tests.cli.test_desk_commands import Place, Run, place, run
 
 __all__ = ["place", "run"]
@@ -48,6 +55,7 @@ def test_slips_are_told(run: Run, place: Place, monkeypatch: pytest.MonkeyPatch)
     unknown = run("webhooks", "add", "ops", "https://hooks.example.com/", "--event", "nothing", fails=True)
     missing = run("webhooks", "remove", "hook_x", fails=True)
     both = run("webhooks", "change", "x", "--all-events", "--event", "run.ended", fails=True)
+    unclear = run("webhooks", "add", "tg", "telegram:foo", fails=True)
     run("webhooks", "add", "ops", "https://127.0.0.1:1/")
     tested = run("webhooks", "test", "ops", fails=True)
 
@@ -56,3 +64,36 @@ def test_slips_are_told(run: Run, place: Place, monkeypatch: pytest.MonkeyPatch)
     assert "«placet channels» lists them" in missing
     assert "contradict" in both
     assert "private address" in tested
+    assert ".." not in tested
+    assert "write https://…, slack:#channel, mailto:… or apprise:NAME" in unclear
+
+
+def test_a_name_is_one_channels(run: Run) -> None:
+    run("channels", "add", "ops", "https://one.example.com/")
+    second = run("channels", "add", " ops", "https://two.example.com/", fails=True)
+    run("channels", "add", "other", "https://two.example.com/")
+    renamed = run("channels", "change", "other", "--name", "ops", fails=True)
+    run("channels", "change", "ops", "--name", "ops", "--arguments")
+
+    assert "There is a channel 'ops' already" in second
+    assert "There is a channel 'ops' already" in renamed
+    assert [each["name"] for each in listed(run)] == ["ops", "other"]
+
+
+async def test_two_of_one_name_in_an_old_store_are_told_apart_by_their_ids(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    async with open_store(url) as store:
+        known = Subscriptions(store, SYSTEM_CLOCK)
+        one = await known.add("ops", "https://one.example.com/", Filters())
+        two = await known.add("two", "https://two.example.com/", Filters())
+        await store.replace_record(subscription_record(msgspec.structs.replace(two, name="ops")))
+    code = await asyncio.to_thread(main, ["channels", "remove", "ops", "--store", url])
+    words = capsys.readouterr().err
+    by_id = await asyncio.to_thread(main, ["channels", "remove", two.id, "--store", url])
+
+    assert (code, by_id) == (2, 0)
+    assert "two channels are called 'ops': use the id" in words
+    assert one.id in words
+    assert two.id in words

@@ -16,6 +16,7 @@ import pytest
 
 from placet.cli.main import main
 from placet.cli.naming import short_name
+from placet.cli.output import sentence
 from placet.desk import Desk, DeskRequest
 from placet.stores.opening import open_store
 from tests.cli.running import at_a_terminal
@@ -85,10 +86,29 @@ def test_an_edit_that_nobody_could_check_says_so(store: str, run: Run) -> None:
     assert (blind, checked, fits) == (0, 1, 0)
     assert told.startswith("approved with changed arguments: refund")
     assert remark.startswith("placet: Not checked: ")
-    assert "--agents MODULE:NAME" in remark
+    assert "were not checked against tool 'refund'. Straight on a store, give --agents MODULE:NAME." in remark
     assert "cents" in words
     assert "Not checked" not in silence
     assert "nobody seems to drive the runs of this store: «placet serve MODULE:NAME»" in silence
+
+
+def test_a_guest_is_never_suggested_as_an_admin_and_gets_a_token(run: Run) -> None:
+    code, told, warned = run("users", "add", "jobs", "--role", "guest")
+    _, table, _ = run("users")
+    _, _, of_person = run("users", "add", "eva", "--role", "viewer")
+
+    assert code == 0
+    assert "«placet users add NAME --role admin»" in warned
+    assert "placet tokens add NAME --owner jobs" in told
+    assert "invitation" not in told
+    assert "–" in table
+    assert "*:*" not in table
+    assert "«placet users change eva --role admin»" in of_person
+
+
+@pytest.mark.parametrize(("text", "whole"), [("Above 10.", "Above 10."), ("Above 10", "Above 10."), ("Why?", "Why?")])
+def test_a_sentence_ends_once(text: str, whole: str) -> None:
+    assert sentence(text) == whole
 
 
 @pytest.mark.promise("P15")

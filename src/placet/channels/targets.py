@@ -15,6 +15,9 @@ _BEGINNINGS: dict[str, ChannelName] = {
 BEGINNINGS = ("https", *_BEGINNINGS)
 """How the addresses begin that this version knows."""
 
+ADDRESSES = "https://…, slack:#channel, mailto:… or apprise:NAME"
+"""The kinds of addresses that a person types, as they are named to them."""
+
 
 def channel_of(url: str) -> ChannelName:
     """By which channel messages go to an address. What nothing else fits is taken for a webhook's."""

@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
-from placet.cli.output import Screen, Whole, shown, two_columns, value_text
+from placet.cli.output import Screen, Whole, sentence, shown, two_columns, value_text
 from placet.cli.tables import ago
 from placet.core.index import RequestRecord
 from placet.facts.codec import JsonObject, parse_arguments
@@ -110,7 +110,7 @@ def _notes(found: JsonObject, arguments: JsonObject | None) -> Iterator[tuple[st
     if found.get("proposed_arguments") is not None:
         yield _as_written(found["proposed_arguments"], arguments or {}), "yellow"
     if found.get("why"):
-        yield f"Asked because {found['why']}.", "yellow"
+        yield f"Asked because {sentence(found['why'])}", "yellow"
     if found.get("description"):
         yield str(found["description"]), "yellow"
     if "why" in found and found["why"] is None and (found["kind"], found["status"]) == ("approval", "pending"):

@@ -137,7 +137,8 @@ def value_text(value: object) -> str:
 
 def sentence(text: object) -> str:
     """The text with one full stop, whether it has one already or not."""
-    return f"{str(text or '').rstrip().rstrip('.')}."
+    bare = str(text or "").rstrip().rstrip(".")
+    return bare if bare.endswith(("!", "?")) else f"{bare}."
 
 
 def whole_lines(text: str, width: int) -> Iterator[str]:

@@ -130,7 +130,7 @@ async def serve_until_stopped(
             tls_key=given.tls[1] if given.tls is not None else None,
         )
         key = None if given.is_open else await app.state.web.accounts.first_admin_key()
-        if not given.is_open and await app.state.web.accounts.lacks_an_admin():
+        if not given.is_open and key is None and await app.state.web.accounts.lacks_an_admin():
             complain(
                 "nobody at this desk is an admin: «placet users change NAME --role admin», on its store, makes one."
             )

@@ -17,7 +17,7 @@ from placet.channels.everything_else import checked_name
 from placet.channels.mail import checked_address
 from placet.channels.push import browser_of
 from placet.channels.slack_client import checked_place
-from placet.channels.targets import ChannelName, channel_of, rest_of
+from placet.channels.targets import ADDRESSES, ChannelName, channel_of, rest_of
 from placet.channels.webhook import check_address, new_secret
 from placet.clock import Clock
 from placet.core.log import read_line
@@ -198,6 +198,7 @@ class Subscriptions:
             every=every,
         )
         self._check(made)
+        await self._refuse_taken_name(made)
         cursor = cursor_record(made.id, await self._store.latest_sequence())
         steps = [
             RecordStep(kind=CURSOR, id=made.id, was=None, now=cursor),
@@ -205,6 +206,14 @@ class Subscriptions:
         ]
         await self._store.change_records(steps, [self._fact(made, "made", by)], at=self._now())
         return made
+
+    async def _refuse_taken_name(self, wanted: Subscription) -> None:
+        """Commands mean a channel by its name. Browsers that are told bear what their people call them."""
+        if wanted.channel == "push":
+            return
+        for each in await self.all():
+            if each.id != wanted.id and each.channel != "push" and each.name.strip() == wanted.name.strip():
+                raise UserError(f"There is a channel {each.name[:80]!r} already ({each.id}): choose another name.")
 
     def _check(self, wanted: Subscription) -> None:
         if channel_of(wanted.url) != wanted.channel:
@@ -233,6 +242,8 @@ class Subscriptions:
             case "apprise":
                 checked_name(rest_of(wanted.url))
             case _:
+                if not wanted.url.lower().startswith(("https:", "http:")):
+                    raise UserError(f"{wanted.url[:80]!r} is no address of a channel: write {ADDRESSES}.")
                 check_address(wanted.url, self._allowed)
 
     def _fact(
@@ -305,6 +316,8 @@ class Subscriptions:
         while (stored := await self._store.record(SUBSCRIPTION, subscription_id)) is not None:
             found = changed(read_subscription(stored.data))
             self._check(found)
+            if found.name != read_subscription(stored.data).name:
+                await self._refuse_taken_name(found)
             record = subscription_record(found)
             if record.data == stored.data:
                 return found

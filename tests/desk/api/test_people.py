@@ -146,6 +146,54 @@ async def test_the_first_admins_link_is_void_as_soon_as_there_is_somebody(accoun
     assert [user.name for user in await accounts.users()] == ["ana"]
 
 
+async def test_the_first_admins_link_works_while_there_are_only_guests(accounts: Accounts) -> None:
+    key = await accounts.first_admin_key()
+    assert key is not None
+    await accounts.add_user("jobs", "guest")
+    again = await accounts.first_admin_key()
+    assert again is not None
+    with pytest.raises(UserError, match="a user jobs already"):
+        await accounts.accept(again, PASSWORD, name="jobs")
+    made = await accounts.accept(again, PASSWORD, name="ana")
+
+    assert (made.name, made.role) == ("ana", "admin")
+    assert await accounts.first_admin_key() is None
+
+
+@pytest.mark.parametrize("becomes", ["added", "changed"])
+async def test_a_first_admins_link_that_people_made_void_says_so(accounts: Accounts, becomes: str) -> None:
+    await accounts.add_user("jobs", "guest")
+    key = await accounts.first_admin_key()
+    assert key is not None
+    if becomes == "added":
+        await accounts.add_user("ana", "viewer")
+    else:
+        await accounts.change_user("jobs", role="viewer")
+
+    with pytest.raises(AccessDenied, match="this desk has users by now"):
+        await accounts.accept(key, PASSWORD, name="zoe")
+    assert await accounts.invitations() == []
+
+
+async def test_a_guest_gets_no_link(any_server: RunningDesk) -> None:
+    root = await any_server.person("root", "admin")
+    made = await root.post("/v1/users", json={"name": "jobs", "role": "guest"})
+    refused = await root.post("/v1/users/jobs/invitation", json={})
+
+    assert (made.status_code, made.json()["link"]) == (201, None)
+    assert "guests have tokens" in problem(refused, 422, "user_error")["detail"]
+    assert (await root.get("/v1/invitations")).json()["data"] == []
+
+
+async def test_the_page_of_a_void_first_link_says_why(any_server: RunningDesk) -> None:
+    key = await any_server.web.accounts.first_admin_key()
+    await any_server.person("root", "admin")
+    page = await any_server.client().get(f"/invitation?key={key}")
+
+    assert page.status_code == 404
+    assert "this desk has users by now" in page.text
+
+
 async def test_nobody_gets_a_link_who_is_not_there_or_is_switched_off(accounts: Accounts) -> None:
     await accounts.add_user("ben", "viewer")
     await accounts.change_user("ben", is_active=False)

@@ -8,10 +8,11 @@ import click
 from click import Choice, ClickException, UsageError
 from rich.text import Text
 
+from placet.channels.targets import ADDRESSES
 from placet.cli.client import Client, client_of, part, show_rows
 from placet.cli.naming import the_one
 from placet.cli.options import Decorated, Place, actions, desk_options, reason_option
-from placet.cli.output import Screen, print_result
+from placet.cli.output import Screen, print_result, sentence
 from placet.cli.tables import Row, ago, styled
 from placet.facts.codec import JsonObject
 
@@ -55,7 +56,7 @@ def list_channels(place: Place, *, as_json: bool) -> None:
 
 @channels.command("add")
 @click.argument("name", metavar="NAME", help="what it is called in lists")
-@click.argument("url", metavar="URL", help="where messages go: https://…, slack:#channel, mailto:… or apprise:NAME")
+@click.argument("url", metavar="URL", help=f"where messages go: {ADDRESSES}")
 @filter_options
 @click.option("--arguments", "shows_arguments", is_flag=True, help="messages hold the arguments of the call, too")
 @click.option("--every", type=Choice(["hour", "day"]), help="told together, once an hour or a day (mail, apprise)")
@@ -151,7 +152,7 @@ def send_test(place: Place, hook: str, *, as_json: bool) -> None:
     with client_of(place) as client:
         found = client.ask("POST", f"{PATH}/{part(_named(client, hook))}/test", None, {})
     if not found["is_delivered"]:
-        raise ClickException(f"it did not get through: {found['error']}.")
+        raise ClickException(f"it did not get through: {sentence(found['error'])}")
     print_result(found, "It got through.", as_json=as_json)
 
 
@@ -191,7 +192,7 @@ def suspend(place: Place, hook: str, reason: str | None, *, as_json: bool) -> No
     with client_of(place) as client:
         body: JsonObject = {} if reason is None else {"reason": reason}
         found = client.ask("POST", f"{PATH}/{part(_named(client, hook))}/suspend", None, body)
-    print_result(found, f"{found['name']} is suspended: {found['suspended']}.", as_json=as_json)
+    print_result(found, f"{found['name']} is suspended: {sentence(found['suspended'])}", as_json=as_json)
 
 
 @channels.command("resume")
@@ -221,6 +222,11 @@ def _named(client: Client, typed: str) -> str:
     by_name = [str(each["id"]) for each in rows if each["name"] == typed]
     if len(by_name) == 1:
         return by_name[0]
+    if by_name:  # of a store from before names were told apart
+        count = "two" if len(by_name) == 2 else len(by_name)
+        raise UsageError(
+            f"{count} channels are called {typed!r}: use the id.\n" + "\n".join(f"  {each}" for each in by_name)
+        )
     return the_one([str(each["id"]) for each in rows], typed, "channel", ": «placet channels» lists them")
 
 

@@ -80,7 +80,7 @@ def add_user(
     *,
     as_json: bool,
 ) -> None:
-    """Add somebody, and print a link that works once, with which they set a password."""
+    """Add somebody, and print a link that works once, with which they set a password. A guest gets a token instead."""
     body: JsonObject = {"name": name, "role": role or "reviewer", "groups": list(groups)}
     body |= _given(decides=scopes_of(decides) or None, owner=owner, same_as=same_as)
     with client_of(place, begins=True) as client:
@@ -174,12 +174,17 @@ def _spoken(role: object) -> str:
 
 def _print_link(place: Place, found: JsonObject, *, as_json: bool) -> None:
     warn(found)
+    user = found["user"]
+    assert isinstance(user, dict)
+    is_now = f"{user['name']} is {_spoken(user['role'])}."
+    if found["link"] is None:
+        way_on = f"It has tokens, and no password: placet tokens add NAME --owner {user['name']}"
+        print_result(found, f"{is_now} {way_on}", as_json=as_json)
+        return
     if not place.desk:  # a store does not know under which address a desk is reached
         _, path, key = str(found["link"]).partition("/invitation")
         found = {**found, "link": path + key}
-    user = found["user"]
-    assert isinstance(user, dict)
-    words = f"{user['name']} is {_spoken(user['role'])}. This link works once, and sets their password:"
+    words = f"{is_now} This link works once, and sets their password:"
     where = "" if place.desk else "\nIt stands behind the address of the desk."
     print_result(found, f"{words}\n\n  {found['link']}\n{where}", as_json=as_json)
 
@@ -195,7 +200,12 @@ def _user_row(found: JsonObject, _screen: Screen) -> Row:
     look = styled(role + state, "cyan" if role == "admin" else None)
     groups = found["groups"]
     member = ", ".join(map(str, groups)) if isinstance(groups, list) else ""
-    return [str(found["name"]), look, member, ago(found["created_at"]), scope_text(found["decides"])]
+    return [str(found["name"]), look, member, ago(found["created_at"]), _decides(found)]
+
+
+def _decides(found: JsonObject) -> str:
+    """Of a user or a token. A guest decides nothing, whatever its record says."""
+    return "–" if found["role"] == "guest" else scope_text(found["decides"])
 
 
 # -- tokens -----------------------------------------------------------------------------------------------------------
@@ -260,7 +270,7 @@ def revoke_token(place: Place, token_id: str, *, as_json: bool) -> None:
 def _token_row(found: JsonObject, _screen: Screen) -> Row:
     used = ago(found["last_used_at"])
     values = [found["id"], found["name"], found["owner"], found["role"]]
-    return [*map(str, values), used and f"{used} ago", ago(found["expires_at"]), scope_text(found["decides"])]
+    return [*map(str, values), used and f"{used} ago", ago(found["expires_at"]), _decides(found)]
 
 
 # -- four eyes --------------------------------------------------------------------------------------------------------

@@ -47,7 +47,13 @@ MAX_TOKENS = 100
 """Of one user."""
 FIRST = ""
 """The owner of the first admin's link: nobody."""
+FIRST_LINK = "first"
+"""How the id of the first admin's link begins, so that it can be told from others when it is void."""
 NOT_USABLE = "This link has been used, was replaced or revoked, or is too old: ask an admin for another."
+NOT_EMPTY = (
+    "This link was for the first admin of a desk without users, and this desk has users by now: log in, or ask an "
+    "admin for a link of your own."
+)
 WRITE_LAST_USE = 600.0
 """A token's last use is noted this often, not at each request."""
 
@@ -94,8 +100,12 @@ class Accounts(Sessions):
     async def users(self) -> list[User]:
         return [decoded(record, User) async for record in self._records("user")]
 
-    async def has_users(self) -> bool:
-        return bool(await self._store.records("user", limit=1))
+    async def has_people(self) -> bool:
+        """Whether there is a user who can log in: guests only have tokens."""
+        async for record in self._records("user"):
+            if decoded(record, User).role != "guest":
+                return True
+        return False
 
     async def lacks_an_admin(self) -> bool:
         """Whether there are users, and none of them can say who may what."""
@@ -129,7 +139,8 @@ class Accounts(Sessions):
         facts: list[AnyFact] = [_user_fact(user, "added", by, self._now())]
         if kept is not None:
             facts.append(PasswordChanged(user.name, by, self._now()))
-        if not await self._change([added], facts, without=[("invitation", FIRST)]):
+        without = [] if user.role == "guest" else [("invitation", FIRST)]
+        if not await self._change([added], facts, without=without):
             raise UserError(f"There is a user {user.name} already: choose another name, or change that one.")
         return user
 
@@ -161,7 +172,8 @@ class Accounts(Sessions):
                 return old
             steps = [_replaced(record, new), *await self._keep_an_admin(old, new)]
             facts = [_user_fact(new, "changed", by, self._now())]
-            if await self._change(steps, facts, without=[("invitation", name)]):
+            first = [("invitation", FIRST)] if old.role == "guest" != new.role else []
+            if await self._change(steps, facts, without=[("invitation", name), *first]):
                 return new
 
     async def _related(self, user: User, owner: str | None, same_as: str | None) -> User:
@@ -253,6 +265,8 @@ class Accounts(Sessions):
             record, user = await self._known(checked_name(name))
             if not user.is_active:
                 raise UserError(f"{user.name} is switched off: switch them on first, then make a link.")
+            if user.role == "guest":
+                raise UserError(f"{user.name} is a guest: guests have tokens, and no password.")
             secret = new_secret()
             invitation = Invitation(
                 id=short_id("inv"),
@@ -268,12 +282,12 @@ class Accounts(Sessions):
                 return f"{invitation.id}.{secret}"
 
     async def first_admin_key(self) -> str | None:
-        """A key for the first admin, while there is nobody yet. An earlier one stops working."""
-        if await self.has_users():
+        """A key for the first admin, while nobody can log in yet. An earlier one stops working."""
+        if await self.has_people():
             return None
         secret, now = new_secret(), self._now()
         invitation = Invitation(
-            id=short_id("inv"),
+            id=short_id(FIRST_LINK),
             digest=digest(secret),
             role="admin",
             created_at=now,
@@ -311,12 +325,18 @@ class Accounts(Sessions):
             return None
         return found
 
+    async def why_not_usable(self, key: str) -> str:
+        """What is said to who follows a link that cannot be followed."""
+        if key.startswith(f"{FIRST_LINK}-") and await self.has_people():
+            return NOT_EMPTY
+        return NOT_USABLE
+
     async def _is_usable(self, invitation: Invitation) -> bool:
-        """Whether its user is still as they were when it was made; the first admin's: whether there is nobody."""
+        """Whether its user is still as they were when it was made; the first admin's: whether nobody can log in."""
         if invitation.expires_at <= self._now():
             return False
         if invitation.name is None:
-            return not await self.has_users()
+            return not await self.has_people()
         record = await self._found("user", invitation.name)
         return record is not None and is_secret(record.data, invitation.bound)
 
@@ -324,7 +344,7 @@ class Accounts(Sessions):
         """Use an invitation up: its user has this password afterwards."""
         invitation = await self.invitation(key)
         if invitation is None:
-            raise AccessDenied(NOT_USABLE)
+            raise AccessDenied(await self.why_not_usable(key))
         user, step = await self._invited(invitation, name, await self._hashed(password))
         link = await self._found("invitation", invitation.id)
         if link is None:
@@ -344,6 +364,8 @@ class Accounts(Sessions):
         """The user with the password, and the step that leads there: from exactly what the link was made for."""
         if invitation.name is None:
             chosen = checked_name(name or "")
+            if await self.user(chosen) is not None:
+                raise UserError(f"There is a user {chosen} already: choose another name.")
             user = User(name=chosen, role=invitation.role, password=password, created_at=self._now())
             return user, RecordStep(kind="user", id=chosen, was=None, now=record_of("user", chosen, user))
         record = await self._found("user", invitation.name)

@@ -110,7 +110,7 @@ async def _warnings_on_edit(web: Web, request: DeskRequest) -> list[str]:
     """Where the agent's code is not here, nobody has looked whether the arguments fit the tool."""
     if web.desk.agent_at(request.agent) is not None or await web.desk.shown_tool(request) is not None:
         return []
-    message = f"Not checked: the code of agent '{request.agent}' is not here, so the arguments were not checked"
+    message = f"Not checked: the code of agent '{request.agent}' is not here, so the arguments were not checked against"
     return [f"{message} tool '{request.tool}'. Straight on a store, give --agents MODULE:NAME."]
 
 

@@ -67,7 +67,7 @@ async def add_user(ask: ApiRequest[Nothing, NewUser]) -> ApiAnswer:
         by=ask.actor.name,
     )
     await groups_are_asked(ask.web, by, user.name, given.groups)
-    return ApiAnswer(await _invited(ask, user), headers={"Location": f"/v1/users/{quote(user.name)}"})
+    return ApiAnswer(await _invited(ask, user, is_new=True), headers={"Location": f"/v1/users/{quote(user.name)}"})
 
 
 async def groups_are_asked(web: Web, by: str, name: str, groups: Sequence[str]) -> bool:
@@ -84,10 +84,14 @@ async def invite_again(ask: ApiRequest[Nothing, Nothing]) -> InvitationShape:
     return await _invited(ask, await _user_or_404(ask.web, ask.part("name")))
 
 
-async def _invited(ask: ApiRequest[Nothing, NewUser] | ApiRequest[Nothing, Nothing], user: User) -> InvitationShape:
-    key = await ask.web.accounts.invite(user.name, by=ask.actor.name)
-    link = invitation_link(ask.web, key, str(ask.request.base_url))
-    warnings = [no_admin_warning(user.name)] if await ask.web.accounts.lacks_an_admin() else []
+async def _invited(
+    ask: ApiRequest[Nothing, NewUser] | ApiRequest[Nothing, Nothing], user: User, *, is_new: bool = False
+) -> InvitationShape:
+    link: str | None = None
+    if user.role != "guest" or not is_new:  # a new guest needs no link: it gets a token
+        key = await ask.web.accounts.invite(user.name, by=ask.actor.name)
+        link = invitation_link(ask.web, key, str(ask.request.base_url))
+    warnings = [no_admin_warning(user)] if await ask.web.accounts.lacks_an_admin() else []
     return InvitationShape(user=_user_shape(user), link=link, warnings=warnings)
 
 
@@ -101,11 +105,12 @@ async def revoke_invitation(ask: ApiRequest[Nothing, Nothing]) -> None:
         raise Problem(404, "not_found", f"There is no link {wanted[:80]!r} that can be followed.")
 
 
-def no_admin_warning(name: str) -> str:
-    """What is to be done where there are users, and no admin among them."""
+def no_admin_warning(user: User) -> str:
+    """What is to be done where there are users, and no admin among them. A guest is a program: never an admin."""
+    makes = "add NAME" if user.role == "guest" else f"change {user.name}"
     return (
-        f"This desk has no admin, so users and rights cannot be changed there: «placet users change {name} --role "
-        "admin», straight on the store, makes one."
+        f"This desk has no admin, so users and rights cannot be changed there: «placet users {makes} --role admin», "
+        "straight on the store, makes one."
     )
 
 
@@ -195,8 +200,8 @@ OPERATIONS = (
         body=NewUser,
         answer=InvitationShape,
         status=201,
-        details="The answer has a link that works once, with which they set a password. A program needs none: give it "
-        "a token.",
+        details="The answer has a link that works once, with which they set a password. A guest gets none "
+        "(`link` is null): give it a token.",
         shows_secret=True,
     ),
     Operation(

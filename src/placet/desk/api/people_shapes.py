@@ -63,7 +63,8 @@ class InvitationShape(Shown, frozen=True, kw_only=True):
     """A link that works once. The person who follows it sets the user's password."""
 
     user: UserShape
-    link: str
+    link: str | None
+    """Null for a new guest: guests have tokens, and no password."""
     warnings: list[str]
     """What should be known about it, in words: such as that nobody is an admin yet."""
 

@@ -18,7 +18,7 @@ async def login_page(request: Request) -> Response:
     following = home_of(request.query_params.get("next", ""))
     if actor_or_none(request) is not None:
         return RedirectResponse(following, 303)
-    context = {"next": following, "name": "", "problem": "", "is_new": not await web_of(request).accounts.has_users()}
+    context = {"next": following, "name": "", "problem": "", "is_new": not await web_of(request).accounts.has_people()}
     return show(request, "login.html", context)
 
 
@@ -58,7 +58,7 @@ async def invitation_page(request: Request) -> Response:
     key = request.query_params.get("key", "")
     invitation = await web_of(request).accounts.invitation(key)
     if invitation is None:
-        raise Problem(404, "not_found", "This link has been used, or is too old: ask an admin for another.")
+        raise Problem(404, "not_found", await web_of(request).accounts.why_not_usable(key))
     context = {"key": key, "invitation": invitation, "name": invitation.name or "", "problem": ""}
     return show(request, "invitation.html", context)
 
@@ -68,7 +68,7 @@ async def follow_invitation(request: Request) -> Response:
     key, password = form.get("key") or "", form.get("password") or ""
     invitation = await web_of(request).accounts.invitation(key)
     if invitation is None:
-        raise Problem(404, "not_found", "This link has been used, or is too old: ask an admin for another.")
+        raise Problem(404, "not_found", await web_of(request).accounts.why_not_usable(key))
     response = RedirectResponse("/inbox", 303)
     try:
         if password != (form.get("again") or ""):

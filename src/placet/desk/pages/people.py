@@ -139,6 +139,8 @@ async def _invite(web: Web, actor: Actor, form: Form, name: str) -> str:
         by=actor.name,
     )
     await groups_are_asked(web, actor.name, user.name, groups)
+    if user.role == "guest":
+        return ""  # guests have tokens, and no password
     return await web.accounts.invite(user.name, by=actor.name)
 
 
