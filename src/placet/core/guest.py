@@ -149,6 +149,8 @@ class Permit(msgspec.Struct, kw_only=True):
     """The call was claimed before under another permit, which is void now: it may have happened."""
     output: Json = msgspec.field(default=None)
     """What a `with` block wants to have reported."""
+    lease: float | None = None
+    """The seconds that were asked for with the claim: what it is renewed by. None: what the desk or store gives."""
 
 
 # -- what is proposed --------------------------------------------------------------------------------------------------

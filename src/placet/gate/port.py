@@ -71,6 +71,8 @@ class Gate:
         check_guest(self._guest)
         self._door = _door(at, token, guest, self._guest, patience, clock, limits, _policy_of(policy), receipts)
         self._clock = clock
+        self.is_at_desk = is_address(at)
+        """Whether a desk judges its calls, by rules of its own that are not known here."""
 
     @property
     def reports(self) -> bool:
@@ -161,11 +163,15 @@ class Gate:
     async def claim(self, call: GateCall | str, *, lease: float | None = None, again: bool = False) -> Permit:
         """The right to execute the call once; an error that says why not. `lease`: seconds until a report is due.
         `again`: of a call that this guest has claimed, the permit once more, for whoever lost it."""
-        return await self._door.claim(_id(call), lease, again=again)
+        permit = await self._door.claim(_id(call), lease, again=again)
+        permit.lease = lease
+        return permit
 
     async def renew(self, permit: Permit, lease: float | None = None) -> Permit:
-        """Have more time for the report. PermitRefused when the lease has ended."""
-        permit.lease_until = await self._door.renew(permit.call.id, permit.token, lease)
+        """Have more time for the report: `lease` seconds, else as many as the claim asked for. PermitRefused when the
+        lease has ended."""
+        more = permit.lease if lease is None else lease
+        permit.lease_until = await self._door.renew(permit.call.id, permit.token, more)
         return permit
 
     async def report(self, permit: Permit, outcome: Reported, output: Json = None) -> GateCall:
@@ -331,6 +337,11 @@ def _policy_of(given: PolicyGiven | None) -> PolicySource | None:
     return opened(given, [])
 
 
+def is_address(at: object) -> bool:
+    """Whether it is a desk's, and no store's."""
+    return isinstance(at, str) and at.startswith(("http://", "https://"))
+
+
 def _door(
     at: str | DeskStore,
     token: str | None,
@@ -342,7 +353,7 @@ def _door(
     policy: PolicySource | None,
     receipts: ReceiptIssuer | None,
 ) -> Door:
-    if isinstance(at, str) and at.startswith(("http://", "https://")):
+    if isinstance(at, str) and is_address(at):
         from placet.gate.remote import DeskDoor
 
         if policy is not None:

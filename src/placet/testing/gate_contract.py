@@ -385,6 +385,16 @@ class GateContract:
             assert (await gate.look(permit.call)).status == "claimed"
             assert (await gate.report(permit, "finished", "paid")).status == "finished"
 
+    async def test_a_permit_is_renewed_by_the_lease_that_was_asked_for(self) -> None:
+        async with self.open_scene() as scene, scene.gate() as gate:
+            permit = await gate.claim(await self.approved(scene, gate), lease=10)
+            scene.clock.advance(8)
+            await gate.renew(permit)
+            scene.clock.advance(11)
+            await scene.sweep()
+
+            assert (await gate.look(permit.call)).status == "in_doubt"
+
     async def test_a_lease_that_has_ended_is_not_renewed(self) -> None:
         async with self.open_scene() as scene, scene.gate() as gate:
             permit = await gate.claim(await self.approved(scene, gate), lease=10)

@@ -22,7 +22,7 @@ from placet.desk.pages.history import all_before
 from placet.desk.web.deciding import call_of
 from placet.desk.web.sockets import listen
 from placet.gate.mcp.config import GatewayConfig, Loaded, ServerConfig
-from placet.gate.mcp.gateway import Gateway
+from placet.gate.mcp.gateway import GateOf, Gateway
 from placet.gate.mcp.pins import Pins, written
 from placet.gate.mcp.serving import gate_on_store
 from placet.ports import DeskStore
@@ -58,10 +58,12 @@ class Scene:
         return self.effects_file.read_text().splitlines() if self.effects_file.exists() else []
 
     @contextlib.asynccontextmanager
-    async def gateway(self, servers: dict[str, ServerConfig], **settings: Any) -> AsyncIterator[Gateway]:
+    async def gateway(
+        self, servers: dict[str, ServerConfig], *, door: GateOf | None = None, **settings: Any
+    ) -> AsyncIterator[Gateway]:
         config = GatewayConfig(servers=servers, **{"grace": 2.0, **settings})
         loaded = Loaded(config=config, path=self.folder / "gateway.toml")
-        gateway = Gateway(loaded, lambda guest: gate_on_store(config, self.url, guest))
+        gateway = Gateway(loaded, door or (lambda guest: gate_on_store(config, self.url, guest)))
         self.gateways.append(gateway)
         try:
             yield gateway

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 
+from placet.desk import Desk
+from placet.desk.app import create_app
+from placet.gate.mcp.serving import gate_at_desk
 from tests.gate.mcp.scenes import Scene, client_of, handle_of, text_of
+from tests.gate.scenes import serving as served
+from tests.support.desk_server import FAST
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
@@ -181,3 +188,47 @@ async def test_a_handle_is_a_name_and_no_right(at: Scene) -> None:
 
     assert seen.is_error
     assert text_of(seen) == "There is no such call of yours."
+
+
+DESK_POLICY = """
+[[rule]]
+name = "small-only"
+tool = "shop/refund"
+args.cents = { above = 100 }
+deny = "Too large."
+"""
+
+
+@ERAS
+async def test_at_a_desk_what_passes_is_recorded_and_the_desks_policy_denies_it(at: Scene, mode: str) -> None:
+    server = at.shop_here(require_approval={"refund": "never"}, heed_hints=False, pass_through=["refund"])
+    policy = at.folder / "policy.toml"
+    policy.write_text(DESK_POLICY, encoding="utf-8")
+    async with Desk(at.store, run=False, policy=policy) as desk:
+        app = create_app(desk, FAST)
+        await app.state.web.accounts.add_user("ana", "guest")
+        token, _ = await app.state.web.accounts.add_token("ana", "a test")
+        async with served(app) as url, at.gateway({"shop": server}, door=lambda _: gate_at_desk(url, token)) as gateway:
+            await at.pin(gateway)
+            async with client_of(gateway, mode) as client:
+                passed = await client.call_tool("refund", {"order_id": "7", "cents": 1})
+                denied = await client.call_tool("refund", {"order_id": "8", "cents": 101})
+        runs = (await desk.runs()).rows
+
+    assert text_of(passed) == "refunded 7"
+    assert (denied.is_error, text_of(denied)) == (True, "Too large.")
+    assert at.effects == ["refund 7 1"]
+    assert [run.agent for run in runs] == ["mcp/ana"]
+
+
+@ERAS
+async def test_a_tool_that_its_server_does_not_list_is_refused_and_nobody_is_asked(at: Scene, mode: str) -> None:
+    async with at.gateway({"shop": at.shop_here()}, wait=["handle"]) as gateway:
+        await at.pin(gateway)
+        async with client_of(gateway, mode) as client:
+            with pytest.raises(MCPError) as told:
+                await client.call_tool("nosuch", {})
+
+    assert (told.value.error.code, told.value.error.message) == (INVALID_PARAMS, "Unknown tool: nosuch")
+    assert await at.desk.pending() == []
+    assert list((await at.desk.runs()).rows) == []

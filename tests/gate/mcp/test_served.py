@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -51,6 +53,39 @@ async def test_the_command_serves_a_client_over_stdio_and_a_restart_finds_its_ca
     assert before == []
     assert text_of(done) == "refunded 7"
     assert at.effects == ["refund 7 4200"]
+
+
+@pytest.mark.parametrize("asked", ["nothing", "something"])
+def test_a_client_that_is_gone_is_the_end_and_no_error(tmp_path: Path, asked: str) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(
+        f"""store = "sqlite:///{tmp_path / "placet.db"}"\n[servers.shop]\npython = "tests.mcp.shop:shop"\n"""
+    )
+    words = [sys.executable, "-m", "placet.cli.main", "mcp", "serve", str(file)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(  # noqa: S603  # our own command
+        words, stdin=pipe, stdout=pipe, stderr=pipe, cwd=ROOT, text=True
+    ) as gateway:
+        assert gateway.stdin is not None
+        assert gateway.stdout is not None
+        assert gateway.stderr is not None
+        who = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
+        greeting = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": who}
+        gateway.stdin.write(json.dumps(greeting) + "\n")
+        gateway.stdin.flush()
+        greeted = json.loads(gateway.stdout.readline())
+        gateway.stdout.close()  # nobody hears it any more
+        if asked == "something":
+            for number in range(2, 6):
+                gateway.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/list"}) + "\n")
+            gateway.stdin.flush()
+            time.sleep(2)  # for the answers to meet the closed pipe; too short a time only makes the test kinder
+        gateway.stdin.close()
+        said = gateway.stderr.read()
+        code = gateway.wait(60)
+
+    assert greeted["id"] == 1
+    assert (code, said) == (0, "")
 
 
 @asynccontextmanager

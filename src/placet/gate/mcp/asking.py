@@ -51,7 +51,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     asks: bool
     passes: bool = False
-    """It goes straight through, unrecorded."""
+    """It goes straight through, unrecorded, where neither a desk nor a policy has to see it."""
     reasons: tuple[str, ...] = ()
     """For the reviewer: why this call asks although the settings alone would not."""
 
@@ -94,7 +94,7 @@ class Asking:
     def _reasons(self, tool: Tool, pins: Pins) -> Iterator[str]:
         raw = tool.raw
         if raw is None:
-            yield f"The server '{self._server}' does not list this tool."
+            yield f"The server '{self._server}' lists no such tool: the call will most likely fail."
             return
         state = pins.state_of(self._server, raw)
         if state == "new" and pins.has(self._server):

@@ -40,8 +40,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     heed_hints: bool = True
     """Whether the server's word that a tool is destructive asks a person. Its word that it is harmless never counts."""
     pass_through: list[str] = []
-    """Patterns of tools that go straight through: nobody is asked, and nothing is recorded. Where the gateway has a
-    policy, they are recorded, and what it denies or asks about is denied or asked about."""
+    """Patterns of tools about which nobody is asked. On a store without a policy they go straight through, and nothing
+    is recorded. At a desk, and where the gateway has a policy, they are recorded, and what the policy denies or asks
+    about is denied or asked about."""
     elicitation: Literal["client", "desk"] = "client"
     """Who answers what the server asks in the middle of a call."""
     answer_within: float = 3600.0

@@ -292,7 +292,7 @@ class Gateway:
             return await self._answers.come_back(exchange, state)
         tool = await self._tool(line, name)
         verdict = await self._asking[tool.server].judge(tool, self.pins())
-        if verdict.passes and self.config.policy is None and not wants_task(exchange):
+        if verdict.passes and self._judges_alone(session.calls) and not wants_task(exchange):
             given = {**params, "name": tool.name}
             return await asked_of(exchange, line, tool.server, "tools/call", given)
         server = self.config.servers[tool.server]
@@ -333,7 +333,12 @@ class Gateway:
         session.requests.pop(number, None)
         return result
 
+    def _judges_alone(self, calls: Calls) -> bool:
+        """Whether no rules but the configuration's count. A desk's are not known here: it sees every call."""
+        return self.config.policy is None and not calls.gate.is_at_desk
+
     async def _tool(self, line: Line, name: str) -> Tool:
+        """InvalidParams where the servers, asked just now, list no such tool: a person's yes could not make it run."""
         catalog = await line.catalog("tools")
         offer = catalog.by_name.get(name)
         if offer is None:
@@ -341,8 +346,9 @@ class Gateway:
             offer = catalog.by_name.get(name)
         if offer is not None:
             return Tool(server=offer.server, name=offer.name, raw=offer.raw)
-        if len(line.servers) == 1:
-            return Tool(server=next(iter(line.servers)), name=name, raw=None)
+        silent = [each.name for each in line.reached() if "tools" not in each.capabilities]
+        if len(line.servers) == 1 and silent:  # it says nothing of tools, so it may have some: a person is asked
+            return Tool(server=silent[0], name=name, raw=None)
         raise invalid(f"Unknown tool: {name[:128]}")
 
 

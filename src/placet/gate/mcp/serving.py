@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ from placet.gate.mcp.config import GatewayConfig
 from placet.gate.mcp.gateway import Gateway
 from placet.gate.port import Gate
 from placet.service.guest_limits import GuestLimits
+
+logger = logging.getLogger("placet.gate.mcp")
 
 Who = Callable[[str], Awaitable[str | None]]
 """The guest to whom a token belongs; None: to nobody."""
@@ -56,10 +59,12 @@ def who_at_desk(desk: str) -> Who:
 
 
 async def serve_stdio(gateway: Gateway) -> None:
-    """Until the client closes our standard input."""
+    """Until the client closes our standard input, or is gone while it is still to be told something."""
     try:
         async with stdio_server() as (read, write):
             await gateway.server.run(read, write, gateway.server.create_initialization_options())
+    except* (BrokenPipeError, ConnectionResetError):
+        logger.info("the client is gone", extra={"action": "mcp_client_gone"})
     finally:
         await gateway.close()
 
