@@ -97,3 +97,19 @@ async def test_two_of_one_name_in_an_old_store_are_told_apart_by_their_ids(
     assert "two channels are called 'ops': use the id" in words
     assert one.id in words
     assert two.id in words
+
+
+def test_a_group_that_nobody_is_in_is_warned_of_by_name(
+    place: Place, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("users", "add", "mo", "--group", "finance")
+
+    for words in (
+        ("add", "ops", "https://hooks.example.com/x", "--group", "finance"),
+        ("add", "other", "https://hooks.example.com/x", "--group", "finanse"),
+        ("change", "ops", "--group", "finanse"),
+    ):
+        assert main(["channels", *words, *place.options]) == 0
+        is_misspelt = "finanse" in words
+        said = capsys.readouterr().err
+        assert ("nobody is in a group 'finanse'. Did you mean 'finance'?" in said) == is_misspelt

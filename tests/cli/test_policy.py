@@ -10,6 +10,7 @@ import pytest
 
 from placet.cli.main import main
 from placet.desk import Desk
+from placet.desk.access.accounts import Accounts
 from placet.gate import Gate
 from placet.stores.opening import open_store
 from placet.testing import ManualClock
@@ -172,6 +173,75 @@ def test_explain_shows_every_rule_for_a_call_that_is_written_out_and_for_one_tha
         ("does not match", "not so: cents at_most 500")
     ]
     assert asked["verdict"] == "allow"
+
+
+def test_explain_takes_a_call_in_two_words_and_the_file_in_both_forms(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = file(tmp_path, SMALL, "mine.toml")
+    arguments = '{"cents": 70}'
+    forms = (
+        ["refund " + arguments, policy],
+        ["refund " + arguments, "--policy", policy],
+        ["refund", arguments, "--policy", policy],
+    )
+
+    found = [answers(capsys, "policy", "explain", *words) for words in forms]
+    monkeypatch.setenv("PLACET_POLICY", policy)
+    by_environment = answers(capsys, "policy", "explain", "refund", arguments)
+
+    assert [(code, each["verdict"]) for code, (each,) in (*found, by_environment)] == [(0, "allow")] * 4
+    assert main(["policy", "explain", "refund {}", policy, "--policy", policy]) != 0
+    assert "name one file" in capsys.readouterr().err
+
+
+def test_explain_says_how_a_call_without_arguments_is_written(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = file(tmp_path, SMALL)
+
+    for place in (store, f"sqlite:///{tmp_path / 'nothing.db'}"):
+        assert main(["policy", "explain", "drop_users", policy, "--store", place]) != 0
+        assert "written with its arguments: 'drop_users {}'" in capsys.readouterr().err.replace("\n", " ")
+
+
+ASKS = """
+[[rule]]
+name = "large"
+tool = "refund"
+ask = { approve = 2, from = ["finanse", "legal"], break_glass = "nobody-at-all" }
+
+[change]
+from = "on-call.payments"
+"""
+
+
+def test_check_warns_of_groups_that_nobody_is_in_where_the_people_are_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, policy = f"sqlite:///{tmp_path / 'people.db'}", file(tmp_path, ASKS)
+    asyncio.run(_with_people(url))
+    _, (nobody_known,) = answers(capsys, "policy", "check", policy)
+
+    code, (found,) = answers(capsys, "policy", "check", policy, "--store", url)
+    monkeypatch.setenv("PLACET_STORE", url)
+    _, (by_environment,) = answers(capsys, "policy", "check", policy)
+
+    assert code == 0
+    assert nobody_known["warnings"] == []
+    assert found["warnings"] == by_environment["warnings"]
+    assert found["warnings"] == [
+        "policy.toml:2: rule 'large': nobody is in a group 'finanse'. Did you mean 'finance'?",
+        "policy.toml:2: rule 'large': nobody is in a group 'nobody-at-all'. There are: finance, legal.",
+        "policy.toml: [change]: nobody is in a group 'on-call.payments'. There are: finance, legal.",
+    ]
+
+
+async def _with_people(url: str) -> None:
+    async with open_store(url) as opened:
+        accounts = Accounts(opened)
+        await accounts.add_user("ana", "reviewer", groups=["finance"])
+        await accounts.add_user("ben", "reviewer", groups=["legal"])
 
 
 def _output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -9,7 +9,7 @@ from click import Choice, ClickException, UsageError
 from rich.text import Text
 
 from placet.channels.targets import ADDRESSES
-from placet.cli.client import Client, client_of, part, show_rows
+from placet.cli.client import Client, client_of, part, show_rows, warn
 from placet.cli.naming import the_one
 from placet.cli.options import Decorated, Place, actions, desk_options, reason_option
 from placet.cli.output import Screen, print_result, sentence
@@ -79,6 +79,7 @@ def add_channel(
     body |= {"events": [*events], "agents": [*of_agents], "tools": [*tools], "groups": [*groups]}
     with client_of(place, begins=True) as client:
         found = client.ask("POST", PATH, None, body)
+    warn(found)
     told = f"{name} is told of {_told(found['subscription'])}."
     print_result(found, f"{found['secret']}\n{KEEP}" if found["secret"] else told, as_json=as_json)
 
@@ -120,6 +121,7 @@ def change_channel(
     }
     with client_of(place) as client:
         found = client.ask("PATCH", f"{PATH}/{part(_named(client, hook))}", None, body)
+    warn(found)
     print_result(found, f"{found['name']} is told of {_told(found)}.", as_json=as_json)
 
 

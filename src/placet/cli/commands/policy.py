@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 import time
 import tomllib
@@ -29,6 +30,7 @@ from placet.cli.options import (
     Actions,
     Decorated,
     Place,
+    StoreUrl,
     actions,
     desk_options,
     json_option,
@@ -39,7 +41,8 @@ from placet.cli.options import agents_option as agents_of_place
 from placet.cli.output import Screen, complain, echo_json, print_result
 from placet.core.policy import OWN_SOURCE, Policy, Subject
 from placet.facts.codec import JsonObject, parse_arguments
-from placet.facts.errors import PolicyRefused
+from placet.facts.errors import NotPending, PolicyRefused
+from placet.facts.ids import split_request_id
 from placet.policy.backtest import Backtest, Case, Difference, as_enforced
 from placet.policy.explaining import explain
 from placet.policy.loading import load_policy
@@ -48,6 +51,7 @@ from placet.policy.source_map import Problem
 from placet.policy.suggest import MIN_SPARED, suggest
 from placet.ports import DeskStore, RequestQuery
 from placet.service.decided import PAGE, cases, subject_of
+from placet.service.known_groups import groups_without_people, known_groups
 from placet.service.policies import known_tools
 from placet.service.questions import true_request
 
@@ -111,22 +115,38 @@ policy.default = "check"
 @policy.command("check", epilog="It ends with 1 when the file does not load.")
 @file_argument
 @agents_option
+@click.option(
+    "--store",
+    type=StoreUrl(),
+    envvar="PLACET_STORE",
+    metavar="URL",
+    help="its people say which groups there are (default: $PLACET_STORE, or none)",
+)
 @json_option
-def check(file: str, agents: str | None, *, as_json: bool) -> int:
+def check(file: str, agents: str | None, store: str | None, *, as_json: bool) -> int:
     """Load a policy, with its examples, and say everything that is wrong with it, with line and column."""
     try:
         loaded = load_policy(file, tools=_tools(agents))
     except PolicyRefused as error:
         return _refused(error, as_json=as_json)
+    warnings = [*loaded.warnings, *(asyncio.run(_groups_warned_of(store, loaded)) if store is not None else ())]
     if as_json:
-        found = {"file": file, "version": loaded.version, "rules": len(loaded.rules), "warnings": loaded.warnings}
+        found = {"file": file, "version": loaded.version, "rules": len(loaded.rules), "warnings": warnings}
         echo_json({**found, "problems": []})
         return OK
-    for warning in loaded.warnings:
+    for warning in warnings:
         complain(warning)
     rules = "1 rule" if len(loaded.rules) == 1 else f"{len(loaded.rules)} rules"
     print(f"{file}: {rules}, version {loaded.version}.")
     return OK
+
+
+async def _groups_warned_of(url: str, policy: Policy) -> list[str]:
+    store = store_of(url)
+    try:
+        return groups_without_people(policy, await known_groups(store))
+    finally:
+        await store.close()
 
 
 def _refused(error: PolicyRefused, *, as_json: bool) -> int:
@@ -180,7 +200,8 @@ def schema() -> None:
 
 @policy.command("explain")
 @click.argument("call")
-@click.option("--policy", "file", metavar="FILE", default=DEFAULT_FILE, envvar="PLACET_POLICY", help="the policy")
+@click.argument("named", metavar="[FILE]", required=False)
+@click.option("--policy", "file", metavar="FILE", help="the same as FILE")
 @click.option("--agent", default="any", metavar="PATH", help="the agent of a call that is written out")
 @click.option("--source", default=OWN_SOURCE, metavar="NAME", help="… where it comes from (default: placet)")
 @click.option("--started-by", metavar="NAME", help="… who started its run")
@@ -189,7 +210,8 @@ def schema() -> None:
 @json_option
 def explain_call(
     call: str,
-    file: str,
+    named: str | None,
+    file: str | None,
     agent: str,
     source: str,
     started_by: str | None,
@@ -202,11 +224,13 @@ def explain_call(
 
     CALL is the id of a request in the store, or a call that is written out: 'refund {"cents": 4200}'.
     """
+    if named is not None and named.lstrip().startswith("{"):  # the call's arguments, as a word of their own
+        call, named = f"{call} {named}", None
+    if named is not None and file is not None:
+        raise UsageError(f"{named} and --policy {file}: name one file.")
     tools = _tools(agents)
-    loaded = load_policy(file, tools=tools)
-    subject = _written(call, agent, source, started_by)
-    if subject is None:
-        subject = asyncio.run(_asked(store, call))
+    loaded = load_policy(named or file or os.environ.get("PLACET_POLICY") or DEFAULT_FILE, tools=tools)
+    subject = _written(call, agent, source, started_by) or _one_asked(store, call)
     schemas = (tools or {}).get(subject.tool, ())
     if len(schemas) == 1:
         subject = _with_schema(subject, schemas[0])
@@ -247,6 +271,16 @@ def _encoded(found: object) -> bytes:
     return msgspec.json.encode(found)
 
 
+def _one_asked(store: str, call: str) -> Subject:
+    try:
+        return asyncio.run(_asked(store, call))
+    except (UsageError, NotPending) as error:
+        if split_request_id(call) is not None or (isinstance(error, NotPending) and error.pending):
+            raise
+        said = f"A call is written with its arguments: '{call} {{}}' where it has none. As the id of a request: {error}"
+        raise UsageError(said) from error
+
+
 async def _asked(url: str, call: str) -> Subject:
     store = store_of(url)
     try:
@@ -260,7 +294,6 @@ async def _asked(url: str, call: str) -> Subject:
 async def _meant(store: DeskStore, typed: str) -> str:
     """The request that somebody means: by its id, or by a part of the id of one that waits."""
     from placet.core.short_ids import find_id
-    from placet.facts.ids import split_request_id
 
     if split_request_id(typed) is not None:
         return typed

@@ -9,6 +9,7 @@ from placet.desk.web.problems import FieldProblem, Problem
 from placet.facts.errors import PolicyRefused
 from placet.policy.loading import parse_policy
 from placet.policy.source_map import Problem as Fault
+from placet.service.known_groups import groups_without_people, known_groups
 from placet.service.managed_policy import PolicyChanges
 from placet.service.policies import known_tools
 from placet.service.policy_state import policy_state, text_of
@@ -49,7 +50,8 @@ async def propose(ask: ApiRequest[Nothing, NewPolicy]) -> ProposedPolicy:
     asked = await PolicyChanges(web.desk.store, web.clock).propose(policy, by=ask.actor.name, reason=given.reason)
     state = await policy_state(web.desk.store)
     warns = [FROM_A_FILE] if state.in_force is not None and state.in_force.way == "file" else []
-    warnings = [*policy.warnings, *warns]
+    nobody = groups_without_people(policy, await known_groups(web.desk.store))
+    warnings = [*policy.warnings, *nobody, *warns]
     return ProposedPolicy(version=asked.version, request=asked.request, status=asked.status, warnings=warnings)
 
 

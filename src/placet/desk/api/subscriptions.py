@@ -15,6 +15,7 @@ from placet.desk.api.operations import ApiAnswer, ApiRequest, Operation
 from placet.desk.api.shapes import Given, Name, Note, Nothing, Shown
 from placet.desk.web.context import Web
 from placet.desk.web.problems import Problem
+from placet.service.known_groups import known_groups, nobody_in
 from placet.service.subscriptions import Every, Filters, Letter, Subscription
 
 Url: TypeAlias = Annotated[str, Meta(min_length=1, max_length=2000)]
@@ -54,6 +55,13 @@ class NewSecretShape(Shown, frozen=True, kw_only=True):
     subscription: SubscriptionShape
     secret: str | None
     """Of a webhook: with it the receiver checks that a message comes from here. It is shown this once."""
+    warnings: list[str]
+    """Such as a group that nobody is in."""
+
+
+class ChangedSubscription(SubscriptionShape, frozen=True, kw_only=True):
+    warnings: list[str]
+    """Such as a group that nobody is in."""
 
 
 class SubscriptionList(Shown, frozen=True, kw_only=True):
@@ -154,7 +162,8 @@ async def add(ask: ApiRequest[Nothing, NewSubscription]) -> ApiAnswer:
         every=given.every,
     )
     secret = made.secrets[0].key if made.secrets else None
-    value = NewSecretShape(subscription=await shape_of(ask.web, made), secret=secret)
+    warnings = await _warned_of(ask.web, given.groups)
+    value = NewSecretShape(subscription=await shape_of(ask.web, made), secret=secret, warnings=warnings)
     return ApiAnswer(value, headers={"Location": f"/v1/subscriptions/{quote(made.id)}"})
 
 
@@ -162,11 +171,17 @@ async def show(ask: ApiRequest[Nothing, Nothing]) -> SubscriptionShape:
     return await shape_of(ask.web, await _found(ask.web, ask.part("subscription_id")))
 
 
-async def update(ask: ApiRequest[Nothing, SubscriptionUpdate]) -> SubscriptionShape:
+async def _warned_of(web: Web, groups: list[str] | None) -> list[str]:
+    return nobody_in(groups, await known_groups(web.desk.store)) if groups else []
+
+
+async def update(ask: ApiRequest[Nothing, SubscriptionUpdate]) -> ChangedSubscription:
     found = await _found(ask.web, ask.part("subscription_id"))
     change = changed_by(ask.body)
     changed = await ask.web.desk.outbox.subscriptions.change(found.id, change, by=ask.actor.name)
-    return await _shown(ask.web, changed, found.id)
+    shown = await _shown(ask.web, changed, found.id)
+    warnings = await _warned_of(ask.web, ask.body.groups)
+    return ChangedSubscription(**msgspec.structs.asdict(shown), warnings=warnings)
 
 
 def changed_by(given: SubscriptionUpdate) -> Callable[[Subscription], Subscription]:
@@ -192,7 +207,8 @@ async def rotate(ask: ApiRequest[Nothing, Nothing]) -> NewSecretShape:
     changed = await ask.web.desk.outbox.subscriptions.rotate(found.id, by=ask.actor.name)
     if changed is None:
         raise _unknown(found.id)
-    return NewSecretShape(subscription=await shape_of(ask.web, changed), secret=changed.secrets[0].key)
+    shown = await shape_of(ask.web, changed)
+    return NewSecretShape(subscription=shown, secret=changed.secrets[0].key, warnings=[])
 
 
 async def test(ask: ApiRequest[Nothing, Nothing]) -> TestShape:
@@ -283,7 +299,7 @@ OPERATIONS = (
         TAG,
         role="admin",
         body=SubscriptionUpdate,
-        answer=SubscriptionShape,
+        answer=ChangedSubscription,
         problems=(404,),
     ),
     Operation("DELETE", ONE, remove, "Tell them nothing more", TAG, role="admin", status=204, problems=(404,)),
