@@ -145,6 +145,8 @@ def _voting(found: JsonObject) -> Iterator[str]:
     if found.get("standing"):
         yours = f" · your yes {found['your_vote']}" if found.get("your_vote") else ""
         yield shown(f"{found['standing']}{yours}")
+    if found.get("asked_under"):
+        yield shown(str(found["asked_under"]))
     yield from _votes(found)
     yield from _ladder(found)
     if found.get("may_break_glass"):

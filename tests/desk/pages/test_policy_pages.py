@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from placet.gate import Gate
-from placet.policy import parse_policy
+from placet.policy import PolicyFile, parse_policy
 from placet.service.managed_policy import PolicyChanges
+from placet.service.policy_keeping import note_in_force
+from tests.desk.api.scenes import at
 from tests.desk.pages.test_deciding_pages import browser, post
 from tests.support.desk_server import RunningDesk, running_desk
 
@@ -127,3 +129,40 @@ async def test_a_suggestion_stands_as_a_card_and_is_put_to_the_vote_in_shadow(tm
     changes = str(asked.arguments["changes"])
     assert '+name = "usual-pay"' in changes
     assert '+"usual-pay" = "shadow"' in changes
+
+
+LARGE = '[[rule]]\nname = "large"\ntool = "pay"\nask = {{ approve = {} }}\n'
+
+
+async def test_a_question_keeps_what_it_asked_for_and_says_so_when_the_policy_asks_for_fewer(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text(LARGE.format(3), encoding="utf-8")
+    source = PolicyFile(path, look_seconds=0)
+    async with (
+        running_desk(tmp_path, policy=source) as desk,
+        Gate(desk.desk.store, guest="jobs", policy=source) as gate,
+    ):
+        ana, root = await browser(desk), await desk.person("root", "admin")
+        asked = (await gate.propose("pay", {"cents": 5}, session="s", call_id="c1")).request_id or ""
+        for name in ("ben", "flo"):
+            await desk.desk.decide(asked, "approve", by=name)
+        before = source.current()
+        await note_in_force(desk.desk.store, before, 1.0)
+        path.write_text(LARGE.format(3) + LARGE.format(1).replace("large", "other").replace("pay", "fly"))
+        otherwise_the_same = (await ana.get("/inbox", params={"open": asked})).text
+        path.write_text(LARGE.format(2), encoding="utf-8")
+        relaxed = words((await ana.get("/inbox", params={"open": asked})).text)
+        shown = (await root.get(at(asked))).json()
+        await desk.desk.decide(asked, "reject", by="ben", reason="Ask anew.")
+        again = (await gate.propose("pay", {"cents": 5}, session="s", call_id="c2")).request_id or ""
+        first = await desk.desk.decide(again, "approve", by="ben")
+        second = await desk.desk.decide(again, "approve", by="flo")
+        anew = (await root.get(at(again))).json()
+
+    assert "asked-under" not in otherwise_the_same
+    assert f"Asked under version {before.version} of the policy, and it keeps what it asked for." in relaxed
+    assert f"Version {source.current().version}, in force now, asks for 2 to approve." in relaxed
+    assert "reject it and have the call proposed again" in relaxed
+    assert (shown["status"], shown["missing"]) == ("pending", 1)
+    assert shown["asked_under"] in relaxed
+    assert (first.status, second.status, anew["asked_under"]) == ("pending", "approved", None)

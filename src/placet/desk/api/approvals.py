@@ -28,6 +28,7 @@ from placet.desk.api.shapes import (
     Why,
 )
 from placet.desk.desk import DeskRequest
+from placet.desk.web.asked_under import asked_under
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import (
     Decision,
@@ -81,6 +82,7 @@ async def show(ask: ApiRequest[Nothing, Nothing]) -> ApprovalDetail:
         may_break_glass=voting is not None and voting.may_break_glass,
         is_stuck=voting is not None and voting.is_stuck,
         ladder=[LadderStepShape.of(each, at=as_datetime(each.at)) for each in await ladder_of(ask.web, request)],
+        asked_under=await asked_under(ask.web, request),
     )
 
 

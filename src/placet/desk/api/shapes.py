@@ -289,6 +289,9 @@ class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
     """Too few people are left who could approve it: put people into the groups, or reject it."""
     ladder: list[LadderStepShape]
     """Who is told when it waits too long, and who was."""
+    asked_under: str | None
+    """Where several have to approve, and the policy in force asks otherwise by now than the version under which it was
+    asked: which, and how it is asked anew."""
 
 
 class DecidedApproval(ApprovalShape, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from placet.desk.pages.differences import Differences, differences_of
 from placet.desk.pages.history import HistoryRow, all_before, lead_up
 from placet.desk.pages.rendering import Notice, link
 from placet.desk.pages.text_format import shortened
+from placet.desk.web.asked_under import asked_under
 from placet.desk.web.context import Web
 from placet.desk.web.deciding import (
     LadderStep,
@@ -83,6 +84,8 @@ class RequestCard:
     """Commands and patches line by line; None for the arguments of other calls."""
     story: CallStory | None = None
     voting: Voting | None = None
+    asked_under: str | None = None
+    """That the policy asks otherwise by now, and how this is asked anew."""
     ladder: Sequence[LadderStep] = ()
     """Who is told when it waits too long."""
     """Where several people have to approve: how it stands, and what the reader's yes would do."""
@@ -271,6 +274,7 @@ async def card_of(web: Web, actor: Actor, request: DeskRequest) -> RequestCard:
             everybody=await all_who_could(web.desk.store) if request.ballot is not None else None,
             with_ways=True,
         ),
+        asked_under=await asked_under(web, request),
         ladder=await ladder_of(web, request),
         also_decides=await _also_decided(web, request),
         steps=steps,
