@@ -44,6 +44,8 @@ async def test_a_vote_is_counted_and_the_answer_says_how_many_are_missing(bank: 
     refused = await decide(flo, request.id, "approve")
     before = (await ben.get(at(request.id))).json()
     first = await decide(ana, request.id, "approve", reason="checked")
+    repeated = await decide(ana, request.id, "approve")
+    of_ana = (await ana.get(at(request.id))).json()
     shown = (await ben.get(at(request.id))).json()
     listed = (await flo.get("/v1/approvals")).json()["data"][0]
     last = await decide(ben, request.id, "approve")
@@ -51,6 +53,10 @@ async def test_a_vote_is_counted_and_the_answer_says_how_many_are_missing(bank: 
     problem(refused, 403, "access_denied")
     assert (before["missing"], before["your_vote"]) == (2, "leaves 1 missing")
     assert (first.status_code, first.json()["status"], first.json()["missing"]) == (200, "pending", 1)
+    assert (first.json()["voted_by"], first.json()["stood_already"]) == ("ana", False)
+    assert (repeated.json()["voted_by"], repeated.json()["stood_already"]) == ("ana", True)
+    assert (last.json()["voted_by"], last.json()["stood_already"]) == (None, False)
+    assert of_ana["your_vote"] == "is counted"
     assert shown["standing"] == "1 of 2 from finance · not web-form, who started it"
     assert (shown["your_vote"], shown["you_may_not"]) == ("completes it", None)
     [vote] = listed["votes"]
@@ -96,4 +102,4 @@ async def test_the_inbox_and_the_card_say_how_it_stands_in_one_line(bank: Runnin
 
     assert page.count("1 of 2 from finance · not ben, who started it") == 2
     assert "matches the invoice" in page
-    assert "your yes leaves 1 missing" in page
+    assert "your yes is counted" in page

@@ -405,11 +405,21 @@ def _print_decided(found: JsonObject, decision: JsonObject) -> None:
     rows += [
         (name, shown(str(found[field]))) for name, field in (("agent", "agent"), ("run", "run_id"), ("request", "id"))
     ]
-    rows += [("by", shown(str(found.get("decided_by") or "somebody")))]
+    rows += [("by", shown(_who(found, decision)))]
     missing = found.get("missing")
-    done = verdict_label(decision["decision"]) if not missing else f"Vote counted, {missing} missing"
+    voted = "Your vote stood already" if found.get("stood_already") else "Vote counted"
+    done = verdict_label(decision["decision"]) if not missing else f"{voted}, {missing} missing"
     head = f"{done}: {shown(str(found['tool']))}  {found['id']}"
     screen.show(Whole(head), Padding(two_columns(rows, screen.width - 2, "dim"), (0, 0, 0, 2)))
+
+
+def _who(found: JsonObject, decision: JsonObject) -> str:
+    """Who decided, or whose vote it is that does not decide yet."""
+    voter = found.get("voted_by")
+    if voter is None:
+        return str(found.get("decided_by") or "somebody")
+    principal = decision.get("on_behalf_of")
+    return f"{voter}, for {principal}" if principal is not None else str(voter)
 
 
 def _argument_rows(found: JsonObject, decision: JsonObject) -> list[tuple[str, str]]:

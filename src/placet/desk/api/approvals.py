@@ -34,6 +34,7 @@ from placet.desk.web.deciding import (
     Decision,
     as_datetime,
     decide,
+    decide_or_vote,
     decision_about,
     ladder_of,
     question_to_sign,
@@ -97,9 +98,15 @@ async def decide_one(ask: ApiRequest[Nothing, Decision]) -> DecidedApproval:
         warnings += await warnings_on_always(ask.web, await request_or_404(ask.web, request_id), ask.body)
     if ask.body.decision == "edit":
         warnings += await _warnings_on_edit(ask.web, await request_or_404(ask.web, request_id))
-    decided = await decide(ask.web, ask.actor, request_id, ask.body)
-    voting = await voting_of(ask.web, ask.actor, decided)
-    return DecidedApproval.of(decided, warnings=warnings, missing=voting.missing if voting is not None else None)
+    said = await decide_or_vote(ask.web, ask.actor, request_id, ask.body)
+    voting = await voting_of(ask.web, ask.actor, said.request)
+    return DecidedApproval.of(
+        said.request,
+        warnings=warnings,
+        missing=voting.missing if voting is not None else None,
+        voted_by=ask.actor.name if voting is not None else None,
+        stood_already=said.stood_already,
+    )
 
 
 async def _whole_id(web: Web, given: str, digest: str | None) -> str:

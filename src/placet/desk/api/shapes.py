@@ -280,7 +280,8 @@ class ApprovalDetail(ApprovalShape, frozen=True, kw_only=True):
     missing: int | None
     """How many approvals are missing at least; null where no votes are needed, or it is decided."""
     your_vote: str | None
-    """What the user's yes would do: «completes it», or how many it leaves missing; null where it cannot count."""
+    """What the user's yes would do: «completes it», or how many it leaves missing; «is counted» where they have said
+    yes; null where it cannot count."""
     votes_for: dict[str, str]
     """For whom else the user could vote (`on_behalf_of`), and what that would do."""
     may_break_glass: bool
@@ -300,6 +301,10 @@ class DecidedApproval(ApprovalShape, frozen=True, kw_only=True):
     warnings: list[str]
     """What should be known about the decision, in words: standing decisions that its «always» contradicts, edited
     arguments that nobody could check."""
+    voted_by: str | None
+    """Who cast the vote that was counted; null: it is decided."""
+    stood_already: bool
+    """It was a vote, and the same one stood already: nothing has changed."""
 
 
 class ApprovalPage(Shown, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from starlette.requests import Request
 
+from placet.core.ballot import Ballot, voter_of
 from placet.core.casting import Known
 from placet.core.deciding import facts_to_revoke
 from placet.core.four_eyes import guest_of, parties_of
@@ -255,14 +256,14 @@ async def voting_of(
     yours: str | None = None
     with contextlib.suppress(PlacetError):
         left = await _outlook(web, actor, request, "approve")
-        yours = "completes it" if not left else f"leaves {left} missing"
+        yours = _what_it_does(left, stands.missing, ballot, actor.name)
     return Voting(
         line=stands.line,
         missing=stands.missing,
         votes=stands.votes,
         yours=yours,
         has_voted=any(vote.by == actor.name for vote in ballot.votes),
-        ways=await _other_ways(web, actor, request) if with_ways else (),
+        ways=await _other_ways(web, actor, request, stands.missing, ballot) if with_ways else (),
         may_break_glass=with_ways and await _may_break_glass(web, actor, request),
         is_stuck=everybody is not None and is_stuck(found[2], entry, ballot, everybody),
     )
@@ -294,14 +295,24 @@ async def ladder_of(web: Web, request: DeskRequest) -> list[LadderStep]:
     return []
 
 
-async def _other_ways(web: Web, actor: Actor, request: DeskRequest) -> list[tuple[str, str]]:
+def _what_it_does(left: int | None, missing: int, ballot: Ballot, voter: str) -> str:
+    """What a yes of this voter would do, where so many are missing now, and `left` would be afterwards."""
+    if not left:
+        return "completes it"
+    has_said_yes = any(voter_of(vote) == voter and vote.verdict != "reject" for vote in ballot.newest())
+    return "is counted" if has_said_yes and left == missing else f"leaves {left} missing"
+
+
+async def _other_ways(
+    web: Web, actor: Actor, request: DeskRequest, missing: int, ballot: Ballot
+) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for principal in await web.desk.principals_of(actor.name):
         with contextlib.suppress(PlacetError):
             acting = await _acting(web, actor, principal)
             refuse_if_not_allowed(acting, None, agent=request.agent, tool=request.tool, started_by=None, four_eyes=())
             left = await _outlook(web, actor, request, "approve", principal)
-            found.append((principal, "completes it" if not left else f"leaves {left} missing"))
+            found.append((principal, _what_it_does(left, missing, ballot, principal)))
     return found
 
 
@@ -333,6 +344,14 @@ async def _acting(web: Web, actor: Actor, on_behalf_of: str | None) -> Actor:
     return msgspec.structs.replace(actor, role=lower_role(actor.role, principal.role), decides=principal.decides)
 
 
+class Decided(msgspec.Struct, frozen=True):
+    """What has become of a request."""
+
+    request: DeskRequest
+    stood_already: bool
+    """It was a vote, and the same one stood already: nothing has changed."""
+
+
 async def decide(
     web: Web,
     actor: Actor,
@@ -341,6 +360,17 @@ async def decide(
     not_before: float | None = None,
     grant: Grant | None = None,
 ) -> DeskRequest:
+    return (await decide_or_vote(web, actor, request_id, decision, not_before, grant)).request
+
+
+async def decide_or_vote(
+    web: Web,
+    actor: Actor,
+    request_id: str,
+    decision: Decision,
+    not_before: float | None = None,
+    grant: Grant | None = None,
+) -> Decided:
     """Decide as this actor. Problem 404, 403, 409 (naming who won) or 422 when it cannot be. `not_before`: when what is
     approved begins at the earliest. `grant`: a standing decision with bounds that no form of the API has."""
     _refuse_what_does_not_belong(decision)
@@ -391,7 +421,8 @@ async def decide(
     if decision.break_glass:
         web.meter.broken_glass += 1
     _note("decision_taken", actor, request, decision)
-    return found
+    is_open = found.id == request.id and found.status == "pending" and found.ballot is not None
+    return Decided(found, is_open and list(found.votes) == list(request.votes))
 
 
 async def _signature_of(
