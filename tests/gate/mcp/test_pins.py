@@ -11,8 +11,9 @@ import pytest
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 
-from placet.gate.mcp.config import ServerConfig
-from placet.gate.mcp.pins import invisible_in, oddities, visible
+from placet.gate.mcp.config import GatewayConfig, ServerConfig
+from placet.gate.mcp.pins import Pins, invisible_in, oddities, visible
+from placet.gate.mcp.reviewing import reviewed
 from tests.cli.running import placet
 from tests.gate.mcp.scenes import SHOP, Scene, client_of, handle_of, text_of
 
@@ -182,6 +183,36 @@ def test_a_server_that_cannot_be_reached_keeps_its_pins_and_the_others_get_their
     assert "! cannot be reviewed: The server 'shop' cannot be reached" in told
     assert pins["shop"] == pins["other"]
     assert "refund" in pins["shop"]
+
+
+async def test_what_the_settings_say_of_tools_that_no_server_lists_is_named_with_what_was_meant() -> None:
+    config = GatewayConfig(
+        servers={
+            "it": ServerConfig(
+                python="tests.gate.mcp.test_pins:changing",
+                require_approval={"always": {"tool_names": ["lok", "look"]}},
+                pass_through=["lo*", "list_*"],
+            )
+        }
+    )
+    [server] = await reviewed(config, Pins())
+
+    assert server.unmet == [
+        "require_approval names 'lok', and no tool is called so (did you mean «look»?).",
+        "pass_through has 'list_*', and no tool is matched by it.",
+    ]
+
+
+@pytest.mark.timeout(180)
+def test_pin_says_what_the_settings_say_of_tools_that_no_server_lists(tmp_path: Path) -> None:
+    file = config_in(tmp_path)
+    found = json.loads(file.read_text())
+    found["mcpServers"]["shop"]["placet"] = {"require_approval": {"refnud": "always"}}
+    file.write_text(json.dumps(found))
+    code, told = pin(file, "--yes")
+
+    assert code == 0
+    assert "! require_approval names 'refnud', and no tool is called so (did you mean «refund»?)." in told
 
 
 # -- what is odd ------------------------------------------------------------------------------------------------------

@@ -93,6 +93,8 @@ def _show(server: Any) -> None:  # Any: typed where mcp is
             print(f"      ! {shown(each)}")
     for name in server.gone:
         print(f"  {shown(name)}  [gone]")
+    for each in server.unmet:
+        print(f"  ! {shown(each)}")
 
 
 # -- a client's configuration -----------------------------------------------------------------------------------------

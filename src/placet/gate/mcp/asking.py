@@ -7,7 +7,7 @@ gateway's owner can say, about a tool that is as it was pinned.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -19,6 +19,7 @@ from placet.core.json_schema import problem_with_schema
 from placet.declare.context import RunContextWrapper
 from placet.facts.errors import UserError
 from placet.gate.mcp.config import ServerConfig
+from placet.gate.mcp.near import did_you_mean
 from placet.gate.mcp.pins import Pins, invisible_in
 from placet.gate.mcp.transports import object_at
 from placet.mcp.policy import Policy, is_destructive
@@ -74,6 +75,14 @@ class Asking:
         self._agent = _Named(guest)
         self._policy = Policy(server, given, heed_hints=False)
         self._judged: dict[str, tuple[dict[str, Any], Pins, tuple[str, ...]]] = {}
+
+    def unmet(self, listed: Collection[str]) -> list[str]:
+        """What the settings say of tools that the server does not list: a slip, most likely."""
+        named = [name for name in sorted(self._policy.names) if name not in listed]
+        patterns = [each for each in self._config.pass_through if not any(fnmatchcase(name, each) for name in listed)]
+        found = [("require_approval names", each, "called so") for each in named]
+        found += [("pass_through has", each, "matched by it") for each in patterns]
+        return [f"{where} '{each}', and no tool is {how}{did_you_mean(each, listed)}." for where, each, how in found]
 
     async def judge(self, tool: Tool, pins: Pins) -> Verdict:
         reasons = self._reasons_for(tool, pins)

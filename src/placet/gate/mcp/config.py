@@ -19,6 +19,7 @@ import msgspec
 from placet.facts.addresses import without_credentials
 from placet.facts.codec import JsonObject
 from placet.facts.errors import UserError
+from placet.gate.mcp.near import did_you_mean
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,39}")
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -123,6 +124,7 @@ def config_of(text: str, name: str, environment: Mapping[str, str]) -> GatewayCo
     given = _parsed(text, name)
     raw = _from_client(given, name) if "mcpServers" in given or name.endswith(".json") else given
     raw = _expanded(raw, environment, name)
+    _check_keys(raw, name)
     try:
         config = msgspec.convert(raw, GatewayConfig)
     except msgspec.ValidationError as error:
@@ -192,6 +194,26 @@ def _expanded(value: Any, environment: Mapping[str, str], name: str) -> Any:  # 
         return text
 
     return _VARIABLE.sub(found, value)
+
+
+def _check_keys(raw: JsonObject, name: str) -> None:
+    """UserError for a key that nobody reads: which, where it stands, and what was probably meant."""
+    _check_table(raw, GatewayConfig, ServerConfig, name, "a key of each server")
+    servers = raw.get("servers")
+    for key, entry in servers.items() if isinstance(servers, dict) else ():
+        if isinstance(entry, dict):
+            _check_table(entry, ServerConfig, GatewayConfig, f"{name}: server {key!r}", "a key of the whole file")
+
+
+def _check_table(
+    table: JsonObject, its: type[msgspec.Struct], other: type[msgspec.Struct], where: str, belongs: str
+) -> None:
+    known = its.__struct_fields__
+    for key in table:
+        if key not in known:
+            is_other = key in other.__struct_fields__
+            meant = f" (it is {belongs})" if is_other else did_you_mean(key, known)
+            raise UserError(f"{where} has the key {key!r}, which is none of the gateway's{meant}.")
 
 
 def _check(config: GatewayConfig, name: str) -> None:

@@ -50,6 +50,8 @@ class ReviewedServer(msgspec.Struct, frozen=True, kw_only=True):
     """Pinned, and not listed any more."""
     error: str | None = None
     """Why it cannot be reviewed."""
+    unmet: list[str] = []
+    """What its settings say of tools that it does not list."""
 
     @property
     def has_news(self) -> bool:
@@ -100,4 +102,4 @@ async def _server(name: str, config: GatewayConfig, pins: Pins) -> ReviewedServe
         diff = pins.diff_of(name, raw) if state == "changed" else ""
         tools.append(Reviewed(raw=raw, state=state, diff=diff, odd=oddities(raw), asks=verdict.asks))
     gone = sorted(set(pins.servers.get(name, {})) - {tool.name for tool in tools})
-    return ReviewedServer(name=name, tools=tools, gone=gone)
+    return ReviewedServer(name=name, tools=tools, gone=gone, unmet=asking.unmet([tool.name for tool in tools]))
