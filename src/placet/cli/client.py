@@ -161,14 +161,15 @@ def _close(runner: asyncio.Runner, closing: Coroutine[Any, Any, object]) -> None
 
 
 @contextmanager
-def client_of(place: Place, *, begins: bool = False) -> Iterator[Client]:
+def client_of(place: Place, *, begins: bool = False, asks: bool = False) -> Iterator[Client]:
     """The desk that the options name.
 
     A store that is not there is made only by what `begins` something in it: a slip in its address must not look like an
-    empty store.
+    empty store. `asks`: on a store, what guests claimed and did not report in time is put before people first, as a
+    desk does that is up.
     """
     with asyncio.Runner() as runner:
-        opened = desk_at(place, begins=begins)
+        opened = desk_at(place, begins=begins, asks=asks)
         desk = runner.run(opened.__aenter__())
         try:
             yield Client(runner, desk)
@@ -177,8 +178,8 @@ def client_of(place: Place, *, begins: bool = False) -> Iterator[Client]:
 
 
 @asynccontextmanager
-async def desk_at(place: Place, *, begins: bool = False) -> AsyncIterator[AsyncDesk]:
-    opened = _over_http(place.desk, token_of(place)) if place.desk else _on_store(place, begins=begins)
+async def desk_at(place: Place, *, begins: bool = False, asks: bool = False) -> AsyncIterator[AsyncDesk]:
+    opened = _over_http(place.desk, token_of(place)) if place.desk else _on_store(place, begins=begins, asks=asks)
     async with opened as desk:
         yield desk
 
@@ -210,7 +211,7 @@ def _address(url: str) -> str:
 
 
 @asynccontextmanager
-async def _on_store(place: Place, *, begins: bool) -> AsyncIterator[AsyncDesk]:
+async def _on_store(place: Place, *, begins: bool, asks: bool) -> AsyncIterator[AsyncDesk]:
     if any(find_spec(name) is None for name in ("starlette", "httpx2")):
         raise UsageError("this command needs an extra that is not installed: pip install 'placet[desk]'.")
     import httpx2
@@ -228,6 +229,8 @@ async def _on_store(place: Place, *, begins: bool) -> AsyncIterator[AsyncDesk]:
         open_store(place.store, create=begins) as store,
         Desk(store, agents=agents, run=False) as desk,
     ):
+        if asks:
+            await desk.guests.end_leases()
         app = create_app(desk, settings)
         try:
             async with httpx2.AsyncClient(

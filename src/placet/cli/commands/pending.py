@@ -33,7 +33,7 @@ def pending(
     and one of them is needed to decide.
     """
     head = ["request", "agent", "tool", "waits", "deadline", "arguments"]
-    with client_of(place) as client:
+    with client_of(place, asks=True) as client:
         run = None if run_id is None else run_named(client, run_id)
         query = {"status": "pending", "agent": agent, "tool": tool, "run_id": run}
         show_pages(client, "/v1/approvals", query, paging, head, _row, "Nothing waits.", as_json=as_json)
