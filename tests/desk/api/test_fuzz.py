@@ -13,7 +13,7 @@ from tests.desk.api.fuzz import fuzz
 SEED = int(os.environ.get("PLACET_SEED", "20260101"))
 BRIEFLY = {
     "coverage,fuzzing": ["approvals", "grants"],
-    "fuzzing": ["runs", "holds", "people", "subscriptions", "gate", "aap", "around"],
+    "fuzzing": ["runs", "holds", "people", "subscriptions", "gate", "aap", "policy", "around"],
 }
 """Where people decide, each bound of each field is tried, too."""
 

@@ -223,7 +223,7 @@ async def test_wrong_answers_cost_time_and_a_counter_that_goes_back_is_recorded(
     key.count = 0
     copied = await decide(ana, second, signature=key.answer(await question(ana, second)))
     statuses = []
-    for _ in range(6):
+    while statuses[-1:] != [429] and len(statuses) < 60:  # tries come back with time, on a busy machine between two
         answer = key.answer(await question(ana, second, "reject"))
         statuses.append((await decide(ana, second, signature=answer)).status_code)
 
