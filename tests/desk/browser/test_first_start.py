@@ -35,7 +35,7 @@ async def test_the_one_time_link_makes_the_first_admin_and_the_empty_inbox_expla
     assert user is not None
     assert user.role == "admin"
     await page.goto(f"/invitation?key={key}")
-    await expect(page.locator("main")).to_contain_text("This link has been used")
+    await expect(page.locator("main")).to_contain_text("this desk has users by now")
 
 
 async def test_whoever_is_not_known_is_asked_to_sign_in_and_comes_back_to_where_they_wanted(
